@@ -1,0 +1,109 @@
+"""Bernoulli rewards: a click or none."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hellinger._jit import straight_line
+from hellinger._numerics import expm1x, kl_pair, phi
+from hellinger._special import betaincinv
+from hellinger.families._base import Family, Floats
+
+__all__ = ["Bernoulli"]
+
+
+class _NoParameters(NamedTuple):
+    pass
+
+
+class Bernoulli(Family, _NoParameters):
+    """Rewards 0 and 1 with P(1) = mean.
+
+    The Hellinger bound is sin²(min(π/2, arcsin√m + arccos e⁻ˣ)). Without trigonometry, with
+    ρ² = e⁻²ˣ: 1 where ρ² ≤ m, else m·ρ² + (1−m)(1−ρ²) + 2√(m(1−m)ρ²(1−ρ²)): one exponential and one
+    square root, exact at m = 0 and m = 1.
+
+    >>> Bernoulli().hellinger_upper(0.0, 0.1)
+    0.18126924692201815
+    >>> Bernoulli().kl_upper([0.0, 0.5, 1.0], 0.1).round(6).tolist()
+    [0.095163, 0.712871, 1.0]
+    """
+
+    __slots__ = ()
+    name = "bernoulli"
+    reference = "Yang, Wang & Mullhaupt, Hellinger-UCB, eq. 5.13 (with its errata)"
+    integer = True
+    posterior = "Beta(1 + s, 1 + n − s)"
+    posterior_quantile = True
+
+    def typical_means(self) -> Floats:
+        """Ends, near ends, and the middle."""
+        small = np.array([0.0, 1e-12, 1e-9, 1e-6, 1e-3, 0.02, 0.1, 0.3])
+        return np.concatenate([small, [0.5], 1.0 - small[::-1]])
+
+    def _supremum(self) -> float:
+        return 1.0
+
+    def _log_partition(self, theta: Any) -> Any:
+        if theta.real > 0.0:
+            return theta + np.log1p(np.exp(-theta))
+        return np.log1p(np.exp(theta))
+
+    def _mean(self, theta: float) -> float:
+        if theta > 0.0:
+            return 1.0 / (1.0 + math.exp(-theta))
+        e = math.exp(theta)
+        return e / (1.0 + e)
+
+    def _natural(self, m: float) -> float:
+        return math.log(m) - math.log1p(-m)
+
+    def _variance(self, m: float) -> float:
+        return m * (1.0 - m)
+
+    def _kl(self, p: float, q: float) -> float:
+        # p·φ(d/p) + (1−p)·φ(−d/(1−p)): the linear terms have cancelled on paper, and both parts are ≥ 0.
+        if p == q:
+            return 0.0
+        if (q == 0.0) or (q == 1.0):
+            return math.inf
+        d = q - p
+        up = d if p == 0.0 else p * phi(d / p)
+        down = -d if p == 1.0 else (1.0 - p) * phi(-d / (1.0 - p))
+        return up + down
+
+    def _bhattacharyya(self, p: float, q: float) -> float:
+        # e⁻ᴮ is the cosine, and sine the difference below, of the angle between (√p, √(1−p)) and q's.
+        cos = math.sqrt(p * q) + math.sqrt((1.0 - p) * (1.0 - q))
+        total = math.sqrt(q * (1.0 - p)) + math.sqrt(p * (1.0 - q))
+        sin = 0.0 if p == q else (q - p) / total
+        if cos > 0.7:
+            return -0.5 * math.log1p(-sin * sin)
+        return -math.log(cos)
+
+    @straight_line
+    def _hellinger_upper(self, m: float, x: float) -> float:
+        e, _ = expm1x(2.0 * x)
+        rho2 = 1.0 + e
+        q = m * rho2 - (1.0 - m) * e + 2.0 * math.sqrt(-m * (1.0 - m) * rho2 * e)
+        return 1.0 if rho2 <= m else q
+
+    @straight_line
+    def _kl_upper(self, m: float, x: float) -> float:
+        r = 1.0 - m
+        e, _ = expm1x(kl_pair(m, r, 1.0, x))
+        q = m - r * e
+        q = m if x == 0.0 or m == 1.0 else q
+        return 1.0 if x == math.inf else q
+
+    def _sample(self, mean: Floats, rng: np.random.Generator, size: int | tuple[int, ...] | None) -> Any:
+        return rng.binomial(1, mean, size).astype(float)
+
+    def _posterior_draw(self, rng: np.random.Generator, s: float, n: float) -> float:
+        return rng.beta(1.0 + s, 1.0 + n - s)
+
+    def _posterior_upper(self, s: float, n: float, tail: float) -> float:
+        return 1.0 - betaincinv(1.0 + n - s, 1.0 + s, tail, 0)

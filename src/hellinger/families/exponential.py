@@ -1,0 +1,35 @@
+"""Exponential rewards: waiting times."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Self
+
+from hellinger.families.gamma import Gamma
+
+__all__ = ["Exponential"]
+
+
+class Exponential(Gamma):
+    """Positive rewards with variance mean²: :class:`Gamma` of shape 1.
+
+    >>> Exponential().kl_upper(1.0, 0.5)
+    3.305...
+    """
+
+    __slots__ = ()
+    name = "exponential"
+    reference = "Garivier & Cappé 2011, section 6"
+    posterior = "s/Gamma(n), from Jeffreys' prior on the rate"
+
+    def __new__(cls) -> Self:
+        """Take no parameter."""
+        return super().__new__(cls, 1.0)
+
+    def __repr__(self) -> str:
+        return "Exponential()"
+
+    @classmethod
+    def cases(cls) -> Iterator[Self]:
+        """There is only one."""
+        yield cls()
