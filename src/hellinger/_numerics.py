@@ -13,7 +13,16 @@ import numpy as np
 
 from hellinger._jit import inline
 
-__all__ = ["expm1x", "kl_pair", "log_cosh_ball", "phi", "phi_inverse", "phi_inverse_below", "quotient", "two_product"]
+__all__ = [
+    "expm1x",
+    "kl_pair",
+    "log_cosh_ball",
+    "phi",
+    "phi_inverse",
+    "phi_inverse_below",
+    "quotient",
+    "two_product",
+]
 
 _ROUND = 6755399441055744.0  # 1.5·2⁵²: adding it rounds to an integer, kept in the low bits
 _LOG2E = 1.4426950408889634

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import ctypes
 import functools
+from collections.abc import Callable
+from typing import Any
 
 from llvmlite import binding
 from numba import types
@@ -16,10 +18,17 @@ __all__ = ["betaincinv", "gammainccinv", "gammaincinv", "load", "ndtri"]
 
 _double, _int = types.float64, types.int32
 
-betaincinv = types.ExternalFunction("hellinger_betaincinv", _double(_double, _double, _double, _int))
-gammaincinv = types.ExternalFunction("hellinger_gammaincinv", _double(_double, _double, _int))
-gammainccinv = types.ExternalFunction("hellinger_gammainccinv", _double(_double, _double, _int))
-ndtri = types.ExternalFunction("hellinger_ndtri", _double(_double, _int))
+
+def _external(name: str, *arguments: Any) -> Callable[..., float]:
+    """A function that compiled code calls by its symbol; only there can it be called."""
+    function: Callable[..., float] = types.ExternalFunction(f"hellinger_{name}", _double(*arguments, _int))
+    return function
+
+
+betaincinv = _external("betaincinv", _double, _double, _double)
+gammaincinv = _external("gammaincinv", _double, _double)
+gammainccinv = _external("gammainccinv", _double, _double)
+ndtri = _external("ndtri", _double)
 
 
 @functools.cache

@@ -4,6 +4,8 @@ Every public module of this package defines one family; :func:`get` finds it by 
 
 >>> get("gamma", shape=2.0)
 Gamma(shape=2.0)
+>>> get("gamma(shape=2)") == get("gamma", shape=2.0)
+True
 >>> get("bernoulli").hellinger_upper(0.5, 0.1)
 0.885...
 """
@@ -14,6 +16,7 @@ import functools
 import importlib
 import pkgutil
 
+from hellinger._spec import parse_spec
 from hellinger.errors import UnknownNameError
 from hellinger.families._base import Family
 from hellinger.families.bernoulli import Bernoulli
@@ -59,16 +62,19 @@ def available() -> dict[str, type[Family]]:
     return dict(sorted(found.items()))
 
 
-def get(family: str | Family, **parameters: float) -> Family:
+def get(family: str | Family, **parameters: object) -> Family:
     """Return the family of that name with these parameters; a family passes through unchanged."""
     if isinstance(family, Family):
         if parameters:
             raise ValueError(f"parameters go with a family's name, but got {family} and {parameters}")
         return family
-    name = family.lower().replace("_", "-")
+    name, written = parse_spec(family)
+    name = name.replace("_", "-")
     if name not in available():
-        raise UnknownNameError("family", family, list(available()))
+        raise UnknownNameError("family", name, list(available()))
     try:
-        return available()[name](**parameters)
-    except TypeError as error:
-        raise ValueError(f"family {name!r} does not take these parameters: {error}") from None
+        return available()[name](**(written | parameters))
+    except TypeError:
+        takes = ", ".join(getattr(available()[name], "_fields", ())) or "none"
+        got = ", ".join(f"{key}={value!r}" for key, value in (written | parameters).items()) or "none"
+        raise ValueError(f"{name} takes these parameters: {takes}; but got {got}") from None

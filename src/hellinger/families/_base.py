@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from hellinger._spec import format_spec
 from hellinger.errors import require
 from hellinger.families import _dispatch as d
 from hellinger.families import _kernels as kernels
@@ -40,13 +41,15 @@ class Family:
     posterior_quantile: ClassVar[bool] = False
     """Whether the posterior's quantile is offered too, as Bayes-UCB needs."""
 
-    # Filled in by the NamedTuple of parameters that every family also derives from.
-    _fields: ClassVar[tuple[str, ...]]
-
     @property
     def mean_bounds(self) -> tuple[float, float]:
         """Ends of the closed interval of means."""
         return (self._infimum(), self._supremum())
+
+    @property
+    def spec(self) -> str:
+        """The text that makes this family again: ``families.get(f.spec)``."""
+        return format_spec(self.name, self._asdict())  # type: ignore[attr-defined]
 
     @classmethod
     def cases(cls) -> Iterator[Self]:
@@ -95,6 +98,9 @@ class Family:
     def _kl_upper(self, m: float, x: float) -> float:
         return theta_upper(self, m, x, False)
 
+    def _proper_prior(self) -> bool:
+        return False
+
     def _posterior_draw(self, rng: np.random.Generator, s: float, n: float) -> float:
         raise NotImplementedError
 
@@ -141,9 +147,7 @@ class Family:
         """Variance of a reward of the member with this mean."""
         return self._elementwise(kernels.variance, self._check_mean(mean, "mean"))
 
-    def sample(
-        self, mean: ArrayLike, rng: np.random.Generator, size: int | tuple[int, ...] | None = None
-    ) -> Any:
+    def sample(self, mean: ArrayLike, rng: np.random.Generator, size: int | tuple[int, ...] | None = None) -> Any:
         """Draw rewards of the members with these means."""
         return self._sample(self._check_mean(mean, "mean"), rng, size)
 
@@ -168,9 +172,7 @@ class Family:
             try:
                 a, b = np.broadcast_arrays(a, b)
             except ValueError:
-                raise ValueError(
-                    f"the shapes must broadcast, but got {a.shape} and {b.shape}"
-                ) from None
+                raise ValueError(f"the shapes must broadcast, but got {a.shape} and {b.shape}") from None
         out = np.empty(a.shape)
         kernel(self, np.ascontiguousarray(a).reshape(-1), np.ascontiguousarray(b).reshape(-1), out.reshape(-1))
         return out if out.ndim else float(out)
@@ -183,13 +185,15 @@ class Family:
     # A family is a tuple of parameters for numba only; for everyone else it is its class and parameters.
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and tuple(self) == tuple(other)  # type: ignore[call-overload]
+        return type(self) is type(other) and tuple.__eq__(
+            cast("tuple[float, ...]", self), cast("tuple[float, ...]", other)
+        )
 
     def __ne__(self, other: object) -> bool:
         return not self == other
 
     def __hash__(self) -> int:
-        return hash((type(self), *self))  # type: ignore[misc]
+        return hash((type(self), tuple.__hash__(cast("tuple[float, ...]", self))))
 
     def __bool__(self) -> bool:
         return True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -24,11 +24,11 @@ __all__ = [
     "natural_bounds",
     "posterior_draw",
     "posterior_upper",
+    "proper_prior",
     "supremum",
     "variance",
 ]
 
-Number = TypeVar("Number", float, complex)
 Rng: TypeAlias = np.random.Generator
 
 
@@ -51,9 +51,10 @@ def supremum(self: Family) -> float:
 
 
 @dispatch
-def log_partition(self: Family, theta: Number) -> Number:
+def log_partition(self: Family, theta: float) -> float:
     """ψ(θ), the log-partition (cumulant) function."""
-    return self._log_partition(theta)
+    value: float = self._log_partition(theta)
+    return value
 
 
 @dispatch
@@ -102,6 +103,12 @@ def hellinger_upper(self: Family, m: float, x: float) -> float:
 def kl_upper(self: Family, m: float, x: float) -> float:
     """Largest q with kl(m, q) ≤ x."""
     return self._kl_upper(m, x)
+
+
+@dispatch
+def proper_prior(self: Family) -> bool:
+    """Whether the posterior exists before the first reward."""
+    return self._proper_prior()
 
 
 @dispatch

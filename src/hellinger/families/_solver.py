@@ -101,7 +101,7 @@ def theta_upper(family: Family, m: float, x: float, hellinger: bool) -> float:
         return m
     if x == math.inf:
         return top_mean
-    bottom, top = d.natural_bounds(family)
+    top = d.natural_bounds(family)[1]
     at_end = m == d.infimum(family)
     if at_end:
         mass = _end_mass(family)

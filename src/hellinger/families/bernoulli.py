@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hellinger._jit import straight_line
 from hellinger._numerics import expm1x, kl_pair, phi
 from hellinger._special import betaincinv
 from hellinger.families._base import Family, Floats
@@ -84,14 +83,12 @@ class Bernoulli(Family, _NoParameters):
             return -0.5 * math.log1p(-sin * sin)
         return -math.log(cos)
 
-    @straight_line
     def _hellinger_upper(self, m: float, x: float) -> float:
         e, _ = expm1x(2.0 * x)
         rho2 = 1.0 + e
         q = m * rho2 - (1.0 - m) * e + 2.0 * math.sqrt(-m * (1.0 - m) * rho2 * e)
         return 1.0 if rho2 <= m else q
 
-    @straight_line
     def _kl_upper(self, m: float, x: float) -> float:
         r = 1.0 - m
         e, _ = expm1x(kl_pair(m, r, 1.0, x))
@@ -101,6 +98,9 @@ class Bernoulli(Family, _NoParameters):
 
     def _sample(self, mean: Floats, rng: np.random.Generator, size: int | tuple[int, ...] | None) -> Any:
         return rng.binomial(1, mean, size).astype(float)
+
+    def _proper_prior(self) -> bool:
+        return True
 
     def _posterior_draw(self, rng: np.random.Generator, s: float, n: float) -> float:
         return rng.beta(1.0 + s, 1.0 + n - s)

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from hellinger._jit import straight_line
 from hellinger._special import betaincinv
 from hellinger.errors import require
 from hellinger.families import _dispatch as d
@@ -73,18 +72,19 @@ class Binomial(Family, _Parameters):
     def _bhattacharyya(self, p: float, q: float) -> float:
         return self.n * d.bhattacharyya(_BERNOULLI, p / self.n, q / self.n)
 
-    @straight_line
     def _hellinger_upper(self, m: float, x: float) -> float:
         q = self.n * d.hellinger_upper(_BERNOULLI, m / self.n, x / self.n)
         return m if x == 0.0 else q
 
-    @straight_line
     def _kl_upper(self, m: float, x: float) -> float:
         q = self.n * d.kl_upper(_BERNOULLI, m / self.n, x / self.n)
         return m if x == 0.0 else q
 
     def _sample(self, mean: Floats, rng: np.random.Generator, size: int | tuple[int, ...] | None) -> Any:
         return rng.binomial(int(self.n), mean / self.n, size).astype(float)
+
+    def _proper_prior(self) -> bool:
+        return True
 
     def _posterior_draw(self, rng: np.random.Generator, s: float, n: float) -> float:
         return self.n * rng.beta(1.0 + s, 1.0 + n * self.n - s)

@@ -110,7 +110,12 @@ class ExponentialFamily(Family, _NoParameters):
             namespace["_natural"] = _natural
         # numba's symbols carry the class's name: two classes of one name would share machine code.
         own = type(f"ExponentialFamily{next(_SERIAL)}", (cls,), namespace)
-        return tuple.__new__(own)  # type: ignore[type-var]
+        return tuple.__new__(own)
+
+    @property
+    def spec(self) -> str:
+        """None: functions cannot be written down."""
+        raise ValueError(f"{self} has no spec, for it is made of functions: pass the family itself")
 
     def __repr__(self) -> str:
         return f"ExponentialFamily(mean_bounds={self.mean_bounds})"
@@ -135,9 +140,10 @@ class ExponentialFamily(Family, _NoParameters):
         return distance(self, p, q, True)
 
     def _sample(self, mean: Floats, rng: np.random.Generator, size: int | tuple[int, ...] | None) -> Any:
-        if type(self).sampler is None:
+        sampler = type(self).sampler
+        if sampler is None:
             raise ValueError(f"`sampler` must be given to draw rewards, but {self} has none")
-        return type(self).sampler(mean, rng, size)
+        return sampler(mean, rng, size)
 
 
 def _compiled(function: Scalar, argument: Any) -> Any:

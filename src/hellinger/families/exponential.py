@@ -29,6 +29,11 @@ class Exponential(Gamma):
     def __repr__(self) -> str:
         return "Exponential()"
 
+    @property
+    def spec(self) -> str:
+        """Its name alone."""
+        return self.name
+
     @classmethod
     def cases(cls) -> Iterator[Self]:
         """There is only one."""

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from hellinger._jit import straight_line
 from hellinger._special import ndtri
 from hellinger.errors import require
 from hellinger.families._base import Family, Floats
@@ -70,11 +69,9 @@ class Gaussian(Family, _Parameters):
         z = (q - p) / self.sigma
         return 0.125 * z * z
 
-    @straight_line
     def _hellinger_upper(self, m: float, x: float) -> float:
         return m + self.sigma * math.sqrt(8.0 * x)
 
-    @straight_line
     def _kl_upper(self, m: float, x: float) -> float:
         return m + self.sigma * math.sqrt(2.0 * x)
 

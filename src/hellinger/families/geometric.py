@@ -29,6 +29,11 @@ class Geometric(NegativeBinomial):
     def __repr__(self) -> str:
         return "Geometric()"
 
+    @property
+    def spec(self) -> str:
+        """Its name alone."""
+        return self.name
+
     @classmethod
     def cases(cls) -> Iterator[Self]:
         """There is only one."""

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hellinger._jit import straight_line
 from hellinger._numerics import phi, phi_inverse
 from hellinger._special import gammainccinv
 from hellinger.families._base import Family, Floats
@@ -60,12 +59,10 @@ class Poisson(Family, _NoParameters):
         root = (q - p) / (math.sqrt(p) + math.sqrt(q))
         return 0.5 * root * root
 
-    @straight_line
     def _hellinger_upper(self, m: float, x: float) -> float:
         q = m + 2.0 * x + math.sqrt(8.0 * m * x)
         return math.inf if x == math.inf and not math.isnan(m) else q
 
-    @straight_line
     def _kl_upper(self, m: float, x: float) -> float:
         q = m + m * phi_inverse(x / m)
         q = x if m < 1e-300 else q

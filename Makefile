@@ -1,0 +1,45 @@
+# The two commands to know: `make run` and `make test`. Each sets up what it needs by itself.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/ready
+
+.PHONY: help install run test lint format bench lock clean
+
+help:  ## Show this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/' | column -t -s:
+
+install: $(READY)  ## Build .venv with everything needed to run and test
+
+$(READY): requirements.txt pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "hellinger needs Python 3.11 or newer")'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	touch $@
+
+run: install  ## Show the main job: a comparison of policies
+	$(BIN)/hellinger policies
+
+test: install  ## Run the tests
+	$(BIN)/pytest -n auto --dist worksteal
+
+lint: install  ## Check style, types and the direction of imports
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: install  ## Put the sources in order
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+bench: install  ## Measure speed, as ratios within one run
+	$(BIN)/python benchmarks/index.py
+
+lock: install  ## Pin what pyproject.toml asks for, with hashes
+	$(BIN)/python -m pip install --quiet pip-tools
+	$(BIN)/pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-header --no-annotate \
+		--strip-extras --allow-unsafe --extra dev --output-file requirements.txt pyproject.toml
+
+clean:  ## Remove what was built
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist

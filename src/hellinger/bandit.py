@@ -1,0 +1,213 @@
+"""A bandit to drive by hand: choose, play, tell it what came of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from hellinger import families, policies
+from hellinger.errors import require
+
+__all__ = ["Bandit"]
+
+Arm = int | str
+_FORMAT = 1
+
+
+class Bandit:
+    """Arms, what they have returned, and a policy that chooses among them.
+
+    Parameters
+    ----------
+    policy
+        A policy, or its spec.
+    arms
+        How many, named 0, 1, …; or their names (whole numbers or strings).
+    family
+        What rewards are, where the policy is given by its spec; Bernoulli if not given.
+    seed
+        Makes every choice reproducible.
+    ties
+        Among equal indices choose ``"random"``, uniformly, or the ``"first"`` added.
+    horizon
+        Number of rounds to be played, for policies that need it.
+
+    Examples
+    --------
+    >>> bandit = Bandit("hellinger-ucb", arms=["a", "b", "c"], seed=0)
+    >>> clicks = {"a": 0.1, "b": 0.5, "c": 0.2}
+    >>> rng = np.random.default_rng(1)
+    >>> for _ in range(500):
+    ...     arm = bandit.select()
+    ...     bandit.update(arm, rng.random() < clicks[arm])
+    >>> bandit.rank(3)[0], int(bandit.pulls.sum())
+    ('b', 500)
+    """
+
+    def __init__(
+        self,
+        policy: str | policies.Policy,
+        arms: int | Iterable[Arm] = 10,
+        *,
+        family: str | families.Family | None = None,
+        seed: int | None = None,
+        ties: Literal["random", "first"] = "random",
+        horizon: float | None = None,
+    ) -> None:
+        self.policy = policies.policy(policy, family=family)
+        if horizon is not None:
+            self.policy = self.policy.at_horizon(horizon)
+        if self.policy.needs_horizon:
+            raise ValueError(
+                f"{self.policy.name} needs the horizon: give horizon= (or anytime=true, where it takes it)"
+            )
+        require(ties in ("random", "first"), "ties is 'random' or 'first'", ties=ties)
+        self.ties: Literal["random", "first"] = ties
+        self.rounds = 0
+        """Plays so far, those of removed arms included; the next is round ``rounds + 1``."""
+        self._rng = np.random.default_rng(seed)
+        self._arms: list[Arm] = []
+        self._position: dict[Arm, int] = {}
+        self._sums = np.empty(0)
+        self._pulls = np.empty(0)
+        if isinstance(arms, int) and not isinstance(arms, bool):
+            require(arms >= 0, "0 <= arms", arms=arms)
+            arms = range(arms)
+        self.add(arms)
+
+    # Arms ---------------------------------------------------------------------------------------------
+
+    def add(self, arms: Arm | Iterable[Arm]) -> None:
+        """Add one arm or several, never played; all or none."""
+        new = _listed(arms)
+        taken = self._position.keys() & new
+        require(
+            not taken and len(set(new)) == len(new),
+            "arms differ from each other and from those present",
+            arms=new,
+        )
+        for arm in new:
+            self._position[arm] = len(self._arms)
+            self._arms.append(arm)
+        self._sums = np.concatenate([self._sums, np.zeros(len(new))])
+        self._pulls = np.concatenate([self._pulls, np.zeros(len(new))])
+
+    def remove(self, arms: Arm | Iterable[Arm]) -> None:
+        """Remove one arm or several, with what they have returned; all or none."""
+        gone = set(_listed(arms))
+        self._positions(gone)
+        keep = np.array([arm not in gone for arm in self._arms], dtype=bool)
+        self._arms = [arm for arm in self._arms if arm not in gone]
+        self._position = {arm: i for i, arm in enumerate(self._arms)}
+        self._sums, self._pulls = self._sums[keep], self._pulls[keep]
+
+    @property
+    def arms(self) -> list[Arm]:
+        """Names, in the order added."""
+        return list(self._arms)
+
+    @property
+    def sums(self) -> npt.NDArray[np.float64]:
+        """Reward sum of each arm."""
+        return self._sums.copy()
+
+    @property
+    def pulls(self) -> npt.NDArray[np.float64]:
+        """Plays of each arm."""
+        return self._pulls.copy()
+
+    def __len__(self) -> int:
+        return len(self._arms)
+
+    # Choosing and learning ----------------------------------------------------------------------------
+
+    def index(self) -> npt.NDArray[np.float64]:
+        """Index of each arm for the next round; drawn anew at each call where the policy draws."""
+        out = np.empty(len(self._arms))
+        self.policy.fill(self._sums, self._pulls, self.rounds + 1.0, self._rng, out)
+        return out
+
+    def select(self) -> Arm:
+        """Return the arm to play next."""
+        require(len(self._arms) > 0, "there is an arm to choose", arms=self._arms)
+        index = self.index()
+        if self.ties == "first":
+            return self._arms[int(np.argmax(index))]
+        best = np.flatnonzero(index == index.max())
+        return self._arms[int(best[self._rng.integers(best.size)])]
+
+    def rank(self, k: int) -> list[Arm]:
+        """Return the k arms with the largest index, best first; all of them if there are fewer."""
+        require(k >= 1, "1 <= k", k=k)
+        index = self.index()
+        tie = self._rng.random(index.size) if self.ties == "random" else np.arange(index.size)
+        return [self._arms[i] for i in np.lexsort((tie, -index))[:k]]
+
+    def update(self, arm: Arm, reward: float) -> None:
+        """Record one play and its reward."""
+        self.update_many([arm], [reward])
+
+    def update_many(self, arms: Sequence[Arm], rewards: npt.ArrayLike) -> None:
+        """Record one play and reward for each entry, in any order; all or none."""
+        rewards = np.asarray(rewards, np.float64)
+        require(rewards.shape == (len(arms),), "one reward for each arm", arms=len(arms), rewards=rewards.shape)
+        positions = self._positions(arms)
+        low, high = self.policy.family.mean_bounds
+        wrong = ~((rewards >= low) & (rewards <= high) & np.isfinite(rewards))
+        if wrong.any():
+            rule = f"{low:g} <= reward <= {high:g}"
+            raise ValueError(f"`{rule}` must hold for {self.policy.family}, but got {rewards[wrong][0]!r}")
+        np.add.at(self._sums, positions, rewards)
+        np.add.at(self._pulls, positions, 1.0)
+        self.rounds += len(positions)
+
+    def _positions(self, arms: Iterable[Arm]) -> list[int]:
+        try:
+            return [self._position[arm] for arm in arms]
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"`arm` must be one of those present, but got {error.args[0]!r}") from None
+
+    # State --------------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        """Everything, as JSON can hold it exactly; :meth:`from_state` goes on from there, draw for draw."""
+        return {
+            "format": _FORMAT,
+            "policy": self.policy.spec,
+            "family": self.policy.family.spec,
+            "ties": self.ties,
+            "rounds": self.rounds,
+            "arms": list(self._arms),
+            "sums": self._sums.tolist(),
+            "pulls": self._pulls.tolist(),
+            # as text: other languages' JSON readers would round these 128-bit numbers
+            "rng": json.dumps(self._rng.bit_generator.state),
+        }
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any], *, family: families.Family | None = None) -> Self:
+        """Return the bandit that gave this state; ``family`` is needed where its own has no spec."""
+        try:
+            require(state["format"] == _FORMAT, f"format == {_FORMAT}", format=state["format"])
+            bandit = cls(state["policy"], state["arms"], family=family or state["family"], ties=state["ties"])
+            sums, pulls = np.array(state["sums"], np.float64), np.array(state["pulls"], np.float64)
+            require(sums.shape == pulls.shape == (len(bandit),), "one sum and one count for each arm")
+            bandit.rounds = int(state["rounds"])
+            bandit._rng.bit_generator.state = json.loads(state["rng"])
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"a bandit's state must be what Bandit.state() gave, but got {error!r}") from None
+        bandit.policy.index(sums, pulls, t=1.0, rng=np.random.default_rng(0))  # rejects impossible counts
+        bandit._sums, bandit._pulls = sums, pulls
+        return bandit
+
+
+def _listed(arms: Arm | Iterable[Arm]) -> list[Arm]:
+    names: list[Any] = [arms] if isinstance(arms, (int, str)) else list(arms)
+    for name in names:
+        if isinstance(name, bool) or not isinstance(name, (int, str)):
+            raise ValueError(f"an arm's name must be a whole number or a string, but got {name!r}")
+    return names

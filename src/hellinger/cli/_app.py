@@ -1,0 +1,69 @@
+"""What all commands share: the application, ``--json``, and one line for each error."""
+
+from __future__ import annotations
+
+import json
+import sys
+import warnings
+from importlib.metadata import version
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from hellinger.errors import HellingerWarning
+
+__all__ = ["JsonFlag", "app", "console", "emit", "run"]
+
+console = Console()
+_errors = Console(stderr=True)
+
+app = typer.Typer(
+    help="Hellinger-UCB and its rivals: exact confidence bounds, simulation and cold-start ranking.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
+
+
+def emit(value: Any) -> None:
+    """Print a value as JSON, and nothing else."""
+    sys.stdout.write(json.dumps(value, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        number = version("hellinger")
+        if "--json" in sys.argv:
+            emit({"version": number})
+        else:
+            console.print(f"hellinger {number}", highlight=False)
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    _version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and stop."),
+    ] = False,
+    _json: Annotated[bool, typer.Option("--json", help="With --version: as JSON.")] = False,
+) -> None:
+    """Hellinger-UCB and its rivals: exact confidence bounds, simulation and cold-start ranking."""
+
+
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    _errors.print(f"[yellow]warning:[/] {message}", highlight=False)
+
+
+def run() -> None:
+    """Run the application; what the user got wrong is told in one line, with exit status 2."""
+    warnings.simplefilter("always", HellingerWarning)
+    warnings.showwarning = _show_warning
+    try:
+        app()
+    except (ValueError, OSError) as error:
+        _errors.print(f"[red]error:[/] {error}", highlight=False, soft_wrap=True)
+        sys.exit(2)

@@ -1,0 +1,14 @@
+"""Policies: a ball and a level, and the few that are neither.
+
+>>> from hellinger import policies
+>>> rule = policies.policy("hellinger-ucb", family="bernoulli", c=0.3)
+>>> rule.index(sums=[0, 1, 30], pulls=[0, 1, 100], t=1000).round(4).tolist()
+[1.0, 1.0, 0.4...]
+"""
+
+from __future__ import annotations
+
+from hellinger.policies._policy import Policy, policy
+from hellinger.policies._registry import Entry, available
+
+__all__ = ["Entry", "Policy", "available", "policy"]

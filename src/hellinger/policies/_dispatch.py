@@ -1,0 +1,56 @@
+"""What compiled code may ask of a ball, a level and a rule."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from hellinger._jit import dispatch
+
+if TYPE_CHECKING:
+    from hellinger.families import Family
+    from hellinger.policies._rule import Rule
+    from hellinger.policies.balls import Ball
+    from hellinger.policies.levels import Level
+
+__all__ = ["ceiling", "distance", "fill", "level", "score", "upper"]
+
+Floats = npt.NDArray[np.float64]
+
+
+@dispatch
+def upper(self: Ball, family: Family, m: float, x: float) -> float:
+    """Largest q in the ball of radius x around the member with mean m."""
+    return self._upper(family, m, x)
+
+
+@dispatch
+def ceiling(self: Ball, family: Family) -> float:
+    """Largest q in the ball of infinite radius: the index of an arm never played."""
+    return self._ceiling(family)
+
+
+@dispatch
+def distance(self: Ball, family: Family, p: float, q: float) -> float:
+    """Distance of means p and q on the scale of KL: about (q − p)²/2V where they are close."""
+    return self._distance(family, p, q)
+
+
+@dispatch
+def level(self: Level, n: float, t: float, arms: float) -> float:
+    """The level, n times the radius, of an arm with n pulls at round t."""
+    return self._level(n, t, arms)
+
+
+@dispatch
+def score(self: Rule, s: float, n: float, t: float, arms: float) -> float:
+    """Index of an arm with reward sum s and n ≥ 0 pulls, at round t among so many arms."""
+    return self._score(s, n, t, arms)
+
+
+@dispatch
+def fill(self: Rule, sums: Floats, pulls: Floats, t: float, rng: np.random.Generator | None, out: Floats) -> None:
+    """Write the index of every arm into ``out``."""
+    return self._fill(sums, pulls, t, rng, out)

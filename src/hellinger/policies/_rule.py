@@ -1,0 +1,62 @@
+"""What every policy is to compiled code: a NamedTuple that fills in the index of each arm."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from hellinger._jit import jit
+from hellinger.families import Family
+from hellinger.policies import _dispatch as d
+
+__all__ = ["Rule", "fill"]
+
+Floats = npt.NDArray[np.float64]
+
+
+class Rule:
+    """A policy's mathematics. Subclasses are NamedTuples with a field ``family``.
+
+    Most rules score each arm by its own sum and pulls (:meth:`_score`); one that compares arms, or
+    draws at random, writes :meth:`_fill` instead.
+    """
+
+    __slots__ = ()
+
+    random: ClassVar[bool] = False
+    """The index is drawn, so ``rng`` is needed."""
+    relative: ClassVar[bool] = False
+    """An arm's index depends on the other arms' counts."""
+
+    family: Family
+
+    @property
+    def horizon(self) -> float:
+        """The horizon: a number, 0 where t stands in its place, NaN where it has yet to be given."""
+        return 0.0
+
+    @property
+    def monotone(self) -> bool:
+        """Whether the index falls with n and rises with s, so that grouped ranking is exact."""
+        return not (self.random or self.relative)
+
+    def at_horizon(self, horizon: float) -> Rule:
+        """The same rule with its horizon set, where it has one."""
+        del horizon
+        return self
+
+    def _score(self, s: float, n: float, t: float, arms: float) -> float:
+        raise NotImplementedError
+
+    def _fill(self, sums: Floats, pulls: Floats, t: float, rng: Any, out: Floats) -> None:
+        arms = float(sums.size)
+        for i in range(sums.size):
+            out[i] = d.score(self, sums[i], pulls[i], t, arms)
+
+
+@jit
+def fill(rule: Rule, sums: Floats, pulls: Floats, t: float, rng: Any, out: Floats) -> None:
+    """Write the index of every arm into ``out``."""
+    d.fill(rule, sums, pulls, t, rng, out)

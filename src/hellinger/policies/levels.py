@@ -1,0 +1,128 @@
+"""Levels: how much confidence an arm is given, as a function of its pulls, the time and the crowd.
+
+A new level is one function here: ``f(extra, n, t, arms, horizon)`` under the decorator ``@level``. It
+becomes a NamedTuple class of the same name, so that compiled code is specialised to it, and is at
+once available with every ball. ``horizon`` is T, or t where the level is used anytime.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple
+
+from hellinger._jit import helper
+from hellinger.errors import UnknownNameError, require
+
+__all__ = ["Level", "ada", "available", "log", "loglog", "moss", "plus", "plusplus"]
+
+
+class _Parameters(NamedTuple):
+    scale: float
+    extra: float
+    horizon: float
+
+
+class Level(_Parameters):
+    """scale · f(extra, n, t, arms, horizon), never negative."""
+
+    __slots__ = ()
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    uses_horizon: ClassVar[bool]
+    crowded: ClassVar[bool]
+    """``arms`` is not K but ADA-UCB's effective number of competitors, Σⱼ min(1, √(Nⱼ/Nᵢ))."""
+
+    def _level(self, n: float, t: float, arms: float) -> float:
+        raise NotImplementedError
+
+
+_LEVELS: dict[str, type[Level]] = {}
+
+
+def level(*, uses_horizon: bool = False, crowded: bool = False) -> Callable[[Callable[..., float]], type[Level]]:
+    """Make a level of a function."""
+
+    def decorate(function: Callable[..., float]) -> type[Level]:
+        compiled = helper(function)
+
+        def _level(self: Level, n: float, t: float, arms: float) -> float:
+            horizon = self.horizon if self.horizon > 0.0 else t
+            value = self.scale * compiled(self.extra, n, t, arms, horizon)
+            return 0.0 if value < 0.0 else value
+
+        namespace: dict[str, Any] = {
+            "__slots__": (),
+            "__module__": function.__module__,
+            "__qualname__": function.__qualname__,
+            "__doc__": function.__doc__,
+            "_level": _level,
+            "name": function.__name__,
+            "summary": (function.__doc__ or "").strip().splitlines()[0],
+            "uses_horizon": uses_horizon,
+            "crowded": crowded,
+        }
+        made = type(function.__name__, (Level,), namespace)
+        _LEVELS[function.__name__] = made
+        return made
+
+    return decorate
+
+
+@level()
+def log(extra: float, n: float, t: float, arms: float, horizon: float) -> float:
+    """log t: UCB1 (Auer et al. 2002, fig. 1) and, times c, Hellinger-UCB (Yang et al., eq. 3.3)."""
+    return math.log(t)
+
+
+@level()
+def loglog(extra: float, n: float, t: float, arms: float, horizon: float) -> float:
+    """log t + extra·log log t: KL-UCB (Garivier & Cappé 2011, algorithm 1)."""
+    plain = math.log(t)
+    return plain + extra * math.log(plain) if plain > 1.0 else plain
+
+
+@level()
+def plus(extra: float, n: float, t: float, arms: float, horizon: float) -> float:
+    """log⁺(t/n): kl-UCB⁺ (Garivier & Cappé 2011, section 5; Ménard & Garivier 2017, eq. 3)."""
+    return math.log(max(1.0, t / n))
+
+
+@level(uses_horizon=True)
+def moss(extra: float, n: float, t: float, arms: float, horizon: float) -> float:
+    """log⁺(T/(K·n)): MOSS (Audibert & Bubeck 2009, eq. 5); with t for T it suits a cold-start pool."""
+    return math.log(max(1.0, horizon / (arms * n)))
+
+
+@level(uses_horizon=True)
+def plusplus(extra: float, n: float, t: float, arms: float, horizon: float) -> float:
+    """log⁺(y·(1 + (log⁺ y)²)), y = T/(K·n): kl-UCB⁺⁺ (Ménard & Garivier 2017, eq. 6)."""
+    y = horizon / (arms * n)
+    plain = math.log(max(1.0, y))
+    return math.log(max(1.0, y * (1.0 + plain * plain)))
+
+
+@level(uses_horizon=True, crowded=True)
+def ada(extra: float, n: float, t: float, arms: float, horizon: float) -> float:
+    """log((y+e)·√log(y+e)), y = T/Hᵢ, Hᵢ = Σⱼ min(Nᵢ, √(NᵢNⱼ)): ADA-UCB (Lattimore 2018, algorithm 1)."""
+    y = horizon / (arms * n) + math.e
+    return math.log(y) + 0.5 * math.log(math.log(y))
+
+
+def available() -> dict[str, type[Level]]:
+    """Every level by name."""
+    return dict(sorted(_LEVELS.items()))
+
+
+def get(
+    name: str, *, scale: float = 1.0, extra: float = 0.0, horizon: float | None = None, anytime: bool = False
+) -> Level:
+    """Return the level of that name; without a horizon one that needs it waits for it, unless anytime."""
+    if name not in _LEVELS:
+        raise UnknownNameError("level", name, list(_LEVELS))
+    require(0 < scale < math.inf, "0 < scale", scale=scale)
+    require(0 <= extra < math.inf, "0 <= extra", extra=extra)
+    require(horizon is None or 1 <= horizon < math.inf, "1 <= horizon", horizon=horizon)
+    if not _LEVELS[name].uses_horizon or anytime:
+        horizon = 0.0
+    return _LEVELS[name](float(scale), float(extra), math.nan if horizon is None else float(horizon))

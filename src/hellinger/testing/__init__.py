@@ -1,0 +1,1 @@
+"""Conformance suites: what every family and every policy must do."""
