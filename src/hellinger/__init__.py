@@ -13,7 +13,8 @@ from hellinger import families, policies
 from hellinger.bandit import Bandit
 from hellinger.errors import HellingerWarning
 from hellinger.policies import Policy, policy
+from hellinger.pool import Pool
 
-__all__ = ["Bandit", "HellingerWarning", "Policy", "__version__", "families", "policies", "policy"]
+__all__ = ["Bandit", "HellingerWarning", "Policy", "Pool", "__version__", "families", "policies", "policy"]
 
 __version__ = version("hellinger")
