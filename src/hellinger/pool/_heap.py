@@ -24,7 +24,8 @@ def push(entries: Any, size: int, key: float, a: int, b: int, value: float) -> A
     """Add an entry to a heap of that size; returns its array, a larger one where it was full."""
     if size == entries.size:
         longer = np.empty(2 * size, _ENTRY)
-        longer[:size] = entries
+        for j in range(size):  # a slice would compile ten times as long
+            longer[j] = entries[j]
         entries = longer
     hole = size
     while hole > 0:

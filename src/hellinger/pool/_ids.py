@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hellinger._jit import helper, jit
+from hellinger._jit import entry, helper, jit
 from hellinger.pool._groups import mix
-from hellinger.pool._layout import NONE
+from hellinger.pool._layout import ITEM, NONE
 
 __all__ = ["Id", "Ids"]
 
@@ -93,14 +93,15 @@ class Ids:
         """The ids in order of place; None while all are whole numbers, which their keys hold."""
         self._odd: dict[Id, int] = {}
         """Keys of ids whose own was taken."""
+        self._find_one = entry(_find_one, self.table, np.empty(0, ITEM), 0)
 
     # Asking -------------------------------------------------------------------------------------------
 
     def place(self, items: Any, name: object) -> int:
         """Where this id is; ValueError if nowhere."""
-        key = self._key(name)
+        key = hash(name) if type(name) is str and not self._odd else self._key(name)
         if key is not None:
-            slot: int = _find_one(self.table, items, key)
+            slot: int = self._find_one(self.table, items, key)
             if slot >= 0 and (self.names is None or self.names[slot] == name):
                 return slot
         raise ValueError(f"`id` must be one of those in the pool, but got {name!r}")

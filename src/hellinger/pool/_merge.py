@@ -13,6 +13,7 @@ result is that of sorting all contents by the computed index.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from hellinger.pool import _heap as heap
 from hellinger.pool._groups import mix
 from hellinger.pool._layout import ORDER, SORTED, State
 
-__all__ = ["eligible", "merge"]
+__all__ = ["eligible", "gather", "merge"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -47,10 +48,10 @@ def _bound(score: float) -> float:
 def _take_oldest(st: State, tied: Any, count: int, allowed: Any, mark: int, out: Any, found: int) -> int:
     """Fill ``out`` from cells of equal index, oldest first: a merge over their heaps."""
     queue = heap.new(32)
-    size = 0
+    size = np.int64(0)
     for j in range(count):
         oldest = st.items[st.arena[st.cells[tied[j]]["start"]]]["seq"]
-        queue = heap.push(queue, size, -float(oldest), tied[j], 0, 0.0)
+        queue = heap.push(queue, size, -float(oldest), tied[j], np.int64(0), 0.0)
         size += 1
     while size > 0 and found < out.size:
         c, position = queue[0]["a"], queue[0]["b"]
@@ -73,12 +74,12 @@ def _take_random(
     st: State, tied: Any, count: int, allowed: Any, mark: int, out: Any, found: int, stream: Any
 ) -> Any:
     """Fill ``out`` from cells of equal index in uniformly random order, by shuffling in place and back."""
-    left = 0
+    left = np.int64(0)
     taken = np.zeros(count, np.int64)
     for j in range(count):
         left += st.cells[tied[j]]["size"]
     swaps = np.empty((16, 2), np.int64)
-    steps = 0
+    steps = np.int64(0)
     while left > 0 and found < out.size:
         pick = np.int64(0)
         if left > 1:
@@ -94,7 +95,9 @@ def _take_random(
         if a != b:
             if steps == swaps.shape[0]:
                 longer = np.empty((2 * steps, 2), np.int64)
-                longer[:steps] = swaps
+                for k in range(steps):
+                    longer[k, 0] = swaps[k, 0]
+                    longer[k, 1] = swaps[k, 1]
                 swaps = longer
             st.arena[b] = st.arena[a]
             st.arena[a] = i
@@ -114,10 +117,11 @@ def _take_random(
 
 @helper
 def _stairs(
-    rule: Any, st: State, prior: Floats, t: float, arms: float, top: int, low: int, queue: Any, size: int
+    rule: Any, st: State, prior: Floats, t: float, arms: float, top: int, low: int, queue: Any, size: int, work: Floats
 ) -> Any:
     """Add the staircase of the groups order[low … top] to the heap, each step with the run below it."""
     p = top
+    count = np.int64(0)
     while p >= low:
         group = st.groups[st.order[p]]
         stratum, n = group["stratum"], group["head"]
@@ -127,10 +131,17 @@ def _stairs(
             if other["stratum"] != stratum or other["head"] < n:
                 break
             run -= 1
-        score = d.score(rule, group["s"] + prior[stratum, 0], n + prior[stratum, 1], t, arms)
-        queue = heap.push(queue, size, _bound(score), p, -1 - (run + 1), score)
-        size += 1
+        work[0, count] = group["s"] + prior[stratum, 0]
+        work[1, count] = n + prior[stratum, 1]
+        work[2, count] = p
+        count += 1
         p = run
+    for j in range(count):  # apart, so that it vectorises
+        work[3, j] = d.score(rule, work[0, j], work[1, j], t, arms)
+    for j in range(count):
+        below = np.int64(work[2, j + 1]) + 1 if j + 1 < count else low
+        queue = heap.push(queue, size, _bound(work[3, j]), np.int64(work[2, j]), -1 - below, work[3, j])
+        size += 1
     return queue, size
 
 
@@ -149,12 +160,13 @@ def merge(
 ) -> int:
     """Write the best eligible items and their indices, best first; returns how many there are."""
     queue = heap.new(64)
-    queue, size = _stairs(rule, st, prior, t, arms, st.meta[ORDER] - 1, 0, queue, 0)
+    work = np.empty((4, st.meta[ORDER]))
+    queue, size = _stairs(rule, st, prior, t, arms, st.meta[ORDER] - 1, np.int64(0), queue, np.int64(0), work)
     ready = heap.new(32)
-    waiting = 0
+    waiting = np.int64(0)
     tied = np.empty(8, np.int64)
     stream = mix(seed)
-    found = 0
+    found = np.int64(0)
     while found < slots.size and (size > 0 or waiting > 0):
         while size > 0 and (waiting == 0 or queue[0]["key"] >= ready[0]["key"]):
             # A step of the staircase is (place in the order, −1 − lowest place of its run),
@@ -163,9 +175,9 @@ def merge(
             heap.drop(queue, size)
             size -= 1
             g = np.int64(st.order[a]) if b < 0 else a
-            position = 0 if b < 0 else b
+            position = np.int64(0) if b < 0 else b
             group = st.groups[g]
-            ready = heap.push(ready, waiting, score, np.int64(st.arena[group["start"] + position]), 0, 0.0)
+            ready = heap.push(ready, waiting, score, np.int64(st.arena[group["start"] + position]), np.int64(0), 0.0)
             waiting += 1
             s = group["s"] + prior[group["stratum"], 0]
             extra = prior[group["stratum"], 1]
@@ -175,13 +187,14 @@ def merge(
                 queue = heap.push(queue, size, _bound(score), g, child, score)
                 size += 1
             if b < 0:
-                queue, size = _stairs(rule, st, prior, t, arms, a - 1, -1 - b, queue, size)
+                queue, size = _stairs(rule, st, prior, t, arms, a - 1, -1 - b, queue, size, work)
         best = ready[0]["key"]
-        count = 0
+        count = np.int64(0)
         while waiting > 0 and ready[0]["key"] == best:
             if count == tied.size:
                 longer = np.empty(2 * count, np.int64)
-                longer[:count] = tied
+                for j in range(count):
+                    longer[j] = tied[j]
                 tied = longer
             tied[count] = ready[0]["a"]
             count += 1
@@ -192,5 +205,19 @@ def merge(
             found = _take_oldest(st, tied, count, allowed, mark, slots, found)
         else:
             found, stream = _take_random(st, tied, count, allowed, mark, slots, found, stream)
-        scores[before:found] = best
+        for j in range(before, found):
+            scores[j] = best
     return found
+
+
+@jit
+def gather(items: Any, slots: Any, found: int, keys: Any, n: Any, s: Any) -> bool:
+    """Copy what a ranking shows of its items; whether all reward sums are whole numbers."""
+    integral = True
+    for j in range(found):
+        item = items[slots[j]]
+        keys[j] = item["key"]
+        n[j] = item["n"]
+        s[j] = item["s"]
+        integral = integral and s[j] == math.floor(s[j])
+    return integral

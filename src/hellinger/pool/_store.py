@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hellinger._jit import helper, jit
+from hellinger._jit import entry, helper, jit
 from hellinger.pool import _groups
 from hellinger.pool._ids import Id, Ids
 from hellinger.pool._layout import (
@@ -91,6 +91,7 @@ class Store:
         self.ids = Ids()
         self.grouped = grouped
         self.next_seq = 0
+        self._count_one = entry(count_one, self.state, True, 0, 0.0, 0.0, 0.0, 0.0)
 
     def __len__(self) -> int:
         return int(self.state.meta[COUNT])
@@ -150,7 +151,7 @@ class Store:
 
     def count_one(self, slot: int, n: float, s: float, bounds: tuple[float, float]) -> bool:
         """Add to one content's counts; false, with nothing changed, where they cannot be."""
-        outcome = count_one(self.state, self.grouped, slot, n, s, bounds[0], bounds[1])
+        outcome = self._count_one(self.state, self.grouped, slot, n, s, bounds[0], bounds[1])
         if outcome == LACKING:
             self.settle(np.array([slot]))
         return bool(outcome != BAD_REWARDS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hellinger import families, policies
+from hellinger._jit import entry
 from hellinger.errors import require
 from hellinger.policies import _rule
 from hellinger.pool import _merge, _scan
@@ -48,6 +49,26 @@ class Stats(NamedTuple):
     age: float
     tags: frozenset[str]
     hidden: bool
+
+
+class _Scratch(NamedTuple):
+    """Arrays that a ranking is written to."""
+
+    slots: Slots
+    scores: Floats
+    keys: Slots
+    n: Floats
+    s: Floats
+
+    @classmethod
+    def sized(cls, k: int) -> _Scratch:
+        """Arrays for k contents."""
+        return cls(np.empty(k, np.int64), np.empty(k), np.empty(k, np.int64), np.empty(k), np.empty(k))
+
+    @property
+    def gathering(self) -> tuple[Slots, int, Slots, Floats, Floats]:
+        """As ``_merge.gather`` takes them."""
+        return self.slots, 0, self.keys, self.n, self.s
 
 
 class Pool:
@@ -124,6 +145,9 @@ class Pool:
         self._query = 0
         self._tag_sets: list[frozenset[str]] = [frozenset()]
         self._departures: list[Departure] = []
+        self._scratch = _Scratch.sized(0)
+        self._merge: Callable[..., int] | None = None
+        self._gather = entry(_merge.gather, self._store.state.items, *self._scratch.gathering)
 
     # Contents -----------------------------------------------------------------------------------------
 
@@ -158,7 +182,7 @@ class Pool:
 
     def remove(self, ids: Id | Names) -> None:
         """Take contents out, with what they have achieved; all or none."""
-        self._store.remove(self._unique(self._places(ids)))
+        self._store.remove(np.unique(self._places(ids)))
         self._version += 1
 
     def hide(self, ids: Id | Names) -> None:
@@ -205,13 +229,17 @@ class Pool:
         among
             Only these ids.
         """
-        slots, scores = self._best(k, exclude, tags, among)
-        items = self._store.state.items[slots]
-        names = self._store.ids.of(self._store.state.items, slots)
-        n, s = items["n"].tolist(), items["s"].tolist()
+        found, out = self._best(k, exclude, tags, among)
+        store = self._store
+        whole = self._gather(store.state.items, out.slots, found, out.keys, out.n, out.s)
         if self._scale != 1.0:
-            n, s = [x * self._scale for x in n], [x * self._scale for x in s]
-        return list(map(Ranked, names, scores.tolist(), map(_plain, n), map(_plain, s)))
+            n, s = (out.n[:found] * self._scale).tolist(), (out.s[:found] * self._scale).tolist()
+        else:
+            n = out.n[:found].astype(np.int64).tolist()
+            s = out.s[:found].astype(np.int64).tolist() if whole else out.s[:found].tolist()
+        held = store.ids.names
+        names = out.keys[:found].tolist() if held is None else [held[slot] for slot in out.slots[:found].tolist()]
+        return list(map(Ranked, names, out.scores[:found].tolist(), n, s))
 
     def serve(
         self,
@@ -225,7 +253,8 @@ class Pool:
         """:meth:`rank`, and count an impression of each at once; not if ``count`` is false (confirm by record)."""
         ranked = self.rank(k, exclude=exclude, tags=tags, among=among)
         if count and ranked:
-            self._count(self._last, np.ones(len(ranked)), np.zeros(len(ranked)))
+            ones = np.ones(len(ranked))
+            self._count(self._scratch.slots[: ones.size].copy(), ones, np.zeros(ones.size))
         self._version += 1
         return ranked
 
@@ -376,29 +405,31 @@ class Pool:
         low, high = self._bounds
         return low - 1e-9 * abs(low), high + 1e-9 * abs(high)
 
-    def _best(self, k: int, exclude: Names, tags: Iterable[str] | None, among: Names | None) -> tuple[Slots, Floats]:
+    def _best(self, k: int, exclude: Names, tags: Iterable[str] | None, among: Names | None) -> tuple[int, _Scratch]:
+        """How many were found, and the arrays they are in."""
         if not (isinstance(k, (int, np.integer)) and k >= 1):
             raise ValueError(f"`1 <= k` must hold, but got k={k!r}")
         store = self._store
         if self._prior.due:
             self._prior.refresh(store, self._tag_sets)
         k = min(int(k), len(store))
-        best, scores = np.empty(k, np.int64), np.empty(k)
+        if self._scratch.slots.size != k:
+            self._scratch = _Scratch.sized(k)
+        best, scores = self._scratch.slots, self._scratch.scores
         allowed = _EVERYTHING
         if tags is not None:
             wanted = _tag_set(tags)
             allowed = np.array([not wanted.isdisjoint(held) for held in self._tag_sets])
         mark = self._mark(exclude) if not (isinstance(exclude, tuple) and not exclude) else -1
         seed = (self.seed * 0x9E3779B97F4A7C15 + self._version * 0xD1B54A32D192ED03) & _MASK
-        st = store.state
+        st, rule = store.state, self.policy.rule
         if among is None and store.grouped:
-            t, arms = self._rounds + 1.0, float(len(store))
-            found = _merge.merge(self.policy.rule, st, self._prior.table, t, arms, allowed, mark, seed, best, scores)
-        else:
-            slots = np.arange(len(store)) if among is None else self._unique(self._places(among))
-            found = _scan.select(st, slots, self._values(slots), allowed, mark, seed, best, scores)
-        self._last = best[:found]
-        return self._last, scores[:found]
+            query = (rule, st, self._prior.table, self._rounds + 1.0, float(len(store)), allowed, mark, seed, best, scores)
+            if self._merge is None:
+                self._merge = entry(_merge.merge, *query)
+            return self._merge(*query), self._scratch
+        slots = np.arange(len(store)) if among is None else np.unique(self._places(among))
+        return _scan.select(st, slots, self._values(slots), allowed, mark, seed, best, scores), self._scratch
 
     def _values(self, slots: Slots) -> Floats:
         """Index of each of these items."""
@@ -458,10 +489,6 @@ class Pool:
     def _places(self, ids: Id | Names) -> Slots:
         names: Any = [ids] if isinstance(ids, (int, str)) else ids
         return self._store.ids.places(self._store.state.items, names)
-
-    @staticmethod
-    def _unique(slots: Slots) -> Slots:
-        return np.unique(slots)
 
     def _set_hidden(self, ids: Id | Names, hidden: int) -> None:
         slots = self._places(ids)
