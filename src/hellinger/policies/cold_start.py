@@ -32,8 +32,8 @@ def _digamma_pair(x: float) -> tuple[float, float]:
     return first, second
 
 
-# A weak hyperprior keeps the fit in place while there is little to learn from: as if eight arms had been seen
-# whose click rates spread as much as those of a Beta law of strength 50 do.
+# A weak hyperprior keeps the fit in place while there is little to learn from: log(a + b) has mean log 50 and
+# variance 1, which some dozens of arms outweigh.
 _LOG_STRENGTH, _WEIGHT = math.log(50.0), 1.0
 
 
@@ -92,7 +92,11 @@ def fit_prior(s: Floats, n: Floats, weight: Floats, a: float, b: float) -> tuple
 
 
 class ColdStart(Ucb):
-    """The largest q in the Hellinger ball around (s + a)/(n + a + b), with Beta(a, b) learned from all arms."""
+    """The largest q in the Hellinger ball around (s + a)/(n + a + b), with Beta(a, b) learned from all arms.
+
+    t is the number of plays that the present arms have had: those of arms since removed tell nothing about how
+    well these are known.
+    """
 
     __slots__ = ()
     relative = True
@@ -100,18 +104,18 @@ class ColdStart(Ucb):
 
     def _fill(self, sums: Floats, pulls: Floats, t: float, rng: Any, out: Floats) -> None:
         a, b = fit_prior(sums, pulls, np.ones(sums.size), 1.0, 50.0)
-        arms = float(sums.size)
+        arms, present = float(sums.size), pulls.sum() + 1.0
         for i in range(sums.size):
-            out[i] = d.score(self, sums[i] + a, pulls[i] + (a + b), t, arms)
+            out[i] = d.score(self, sums[i] + a, pulls[i] + (a + b), present, arms)
 
 
 @named("cold-start")
 def cold_start(family: Family) -> Rule:
     """For many arms and little traffic: a level that knows their number, a prior learned from them.
 
-    Formula: max{q : B((s + a)/n′, q) ≤ 0.27·log⁺(t/(K·n′))/n′}, n′ = n + a + b, Beta(a, b) fitted to all arms.
-    Reference: Hellinger-UCB, eq. 3.3, with MOSS's level (Audibert & Bubeck 2009) and an empirical-Bayes prior.
+    Formula: max{q : B((s + a)/n′, q) ≤ 0.27·log(e² + t/(K·n′))/n′}, n′ = n + a + b, Beta(a, b) fitted to all arms.
+    Reference: Hellinger-UCB, eq. 3.3, with a level after MOSS (Audibert & Bubeck 2009) and an empirical-Bayes prior.
     """
     if not isinstance(family, Bernoulli):
         raise ValueError(f"cold-start learns a Beta prior, so it needs the Bernoulli family, but got {family}")
-    return ColdStart(family, balls.Hellinger(), levels.get("moss", scale=0.27, anytime=True))
+    return ColdStart(family, balls.Hellinger(), levels.get("sparse", scale=0.27, anytime=True))

@@ -4,5 +4,6 @@ from __future__ import annotations
 
 from hellinger.pool.departures import Departure, Leaving
 from hellinger.pool.pool import Pool, Ranked, Stats
+from hellinger.pool.segments import SegmentedPool
 
-__all__ = ["Departure", "Leaving", "Pool", "Ranked", "Stats"]
+__all__ = ["Departure", "Leaving", "Pool", "Ranked", "SegmentedPool", "Stats"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from hellinger.policies._rule import Rule
@@ -24,8 +26,8 @@ class Prior:
     Between two fits the prior is fixed, so that grouped ranking is exact for it.
     """
 
-    def __init__(self, rule: Rule) -> None:
-        self.learned = rule.learns_prior
+    def __init__(self, rule: Rule | None, *, learned: bool = False) -> None:
+        self.learned = learned or (rule is not None and rule.learns_prior)
         self.table: Floats = np.zeros((1, 2))
         self.tag_sets: list[int] = []
         """Tag sets with a stratum of their own, from stratum 1 on."""
@@ -34,9 +36,8 @@ class Prior:
         if self.learned:
             self.table[0] = _START[0], sum(_START)
 
-    def heed(self, rounds: float, store: Store) -> None:
+    def heed(self, rounds: float) -> None:
         """Note how many impressions there have been."""
-        del store
         if self.learned and rounds >= self._next:
             self.due = True
             self._next = max(rounds * _GROWTH, rounds + 100.0)
@@ -80,6 +81,15 @@ class Prior:
         moved = np.flatnonzero(items["stratum"] != wanted)
         items["stratum"] = wanted
         store.settle(moved)
+
+    def state(self) -> list[object]:
+        """What a snapshot needs beside the table."""
+        return [self.tag_sets, self._next, self.due]
+
+    def restore(self, table: Floats, state: list[Any]) -> None:
+        """Go on from a snapshot."""
+        self.table = table
+        self.tag_sets, self._next, self.due = state
 
     def explain(self, tag_sets: list[frozenset[str]]) -> str:
         """The priors in words; nothing where none is learned."""

@@ -140,6 +140,8 @@ class Pool:
         self._prior = Prior(self.policy.rule)
         self._bounds = self.policy.family.mean_bounds
         self._rounds = 0.0
+        self._present = 0.0
+        """Impressions of the contents now in the pool; like _rounds, to be multiplied by _scale."""
         self._scale = 1.0
         self._version = 0
         self._query = 0
@@ -177,13 +179,12 @@ class Pool:
         kinds = self._tag_numbers(tags, count)
         unit = 1.0 / self._scale
         slots = self._store.add(listed, count, n=n * unit, s=s * unit, tags=kinds, born=self.time)
-        self._rounds += float(n.sum()) * unit
+        self._add_rounds(float(n.sum()) * unit)
         self._after(slots, n, s)
 
     def remove(self, ids: Id | Names) -> None:
         """Take contents out, with what they have achieved; all or none."""
-        self._store.remove(np.unique(self._places(ids)))
-        self._version += 1
+        self._drop(np.unique(self._places(ids)))
 
     def hide(self, ids: Id | Names) -> None:
         """Leave contents out of every ranking until :meth:`unhide`; their counts go on."""
@@ -298,11 +299,11 @@ class Pool:
         if not store.count_one(slot, n * unit, s * unit, self._slack_bounds):
             item = store.state.items[slot]
             self._refuse_rewards(float(item["s"]) * self._scale + s, float(item["n"]) * self._scale + n)
-        self._rounds += n * unit
+        self._add_rounds(n * unit)
         self._version += 1
         if self._window is not None or self.leaving.impressions is not None or store.crowded:
             self._after(np.array([slot]), np.array([n]), np.array([s]))
-        self._prior.heed(self._rounds, store)
+        self._prior.heed(self._rounds)
 
     def record_many(self, ids: Names, impressions: npt.ArrayLike = 0, rewards: npt.ArrayLike = 0) -> None:
         """Count impressions and rewards of many contents, ids in any order and often; all or none."""
@@ -322,6 +323,7 @@ class Pool:
                 items["n"] *= self._scale
                 items["s"] *= self._scale
                 self._rounds *= self._scale
+                self._present *= self._scale
                 self._scale = 1.0
         if self._window is not None:
             for bucket in self._window.expired(self.time):
@@ -351,6 +353,7 @@ class Pool:
         items["n"][slots], items["s"][slots] = n, np.clip(s, np.minimum(self._bounds[0] * n, most), most)
         store.settle(slots)
         self._rounds -= float(bucket.n.sum())
+        self._present -= float(bucket.n[present].sum())
 
     # Leaving ------------------------------------------------------------------------------------------
 
@@ -377,8 +380,7 @@ class Pool:
             n, s = float(items[slot]["n"]) * self._scale, float(items[slot]["s"]) * self._scale
             age = self.time - float(items[slot]["born"])
             self._departures.append(Departure(name, reason, _plain(n), _plain(s), age))
-        self._store.remove(slots)
-        self._version += 1
+        self._drop(slots)
 
     # State --------------------------------------------------------------------------------------------
 
@@ -424,7 +426,7 @@ class Pool:
         seed = (self.seed * 0x9E3779B97F4A7C15 + self._version * 0xD1B54A32D192ED03) & _MASK
         st, rule = store.state, self.policy.rule
         if among is None and store.grouped:
-            query = (rule, st, self._prior.table, self._rounds + 1.0, float(len(store)), allowed, mark, seed, best, scores)
+            query = (rule, st, self._prior.table, self._t, float(len(store)), allowed, mark, seed, best, scores)
             if self._merge is None:
                 self._merge = entry(_merge.merge, *query)
             return self._merge(*query), self._scratch
@@ -434,7 +436,7 @@ class Pool:
     def _values(self, slots: Slots) -> Floats:
         """Index of each of these items."""
         rule, store = self.policy.rule, self._store
-        t, arms = self._rounds * self._scale + 1.0, float(len(store))
+        t, arms = self._t, float(len(store))
         if rule.separable:
             out = np.empty(slots.size)
             _scan.score_each(rule, store.state, self._prior.table, self._scale, t, arms, slots, out)
@@ -468,8 +470,22 @@ class Pool:
             item = self._store.state.items[slots[bad]]
             total_s, total_n = float(item["s"]) * self._scale + s[same].sum(), float(item["n"]) * self._scale + n[same].sum()
             self._refuse_rewards(float(total_s), float(total_n))
-        self._rounds += float(n.sum()) * unit
+        self._add_rounds(float(n.sum()) * unit)
         self._after(slots, n, s)
+
+    def _add_rounds(self, n: float) -> None:
+        self._rounds += n
+        self._present += n
+
+    def _drop(self, slots: Slots) -> None:
+        self._present -= float(self._store.state.items["n"][slots].sum())
+        self._store.remove(slots)
+        self._version += 1
+
+    @property
+    def _t(self) -> float:
+        """The round about to be played, as the rule wants it."""
+        return (self._present if self.policy.rule.learns_prior else self._rounds) * self._scale + 1.0
 
     def _after(self, slots: Slots, n: Floats, s: Floats) -> None:
         """What follows from new counts."""
@@ -484,7 +500,7 @@ class Pool:
         if self.leaving.impressions is not None:
             shown = store.state.items["n"][slots] * self._scale >= self.leaving.impressions
             self._dismiss(np.unique(slots[shown]), "graduated")
-        self._prior.heed(self._rounds, store)
+        self._prior.heed(self._rounds)
 
     def _places(self, ids: Id | Names) -> Slots:
         names: Any = [ids] if isinstance(ids, (int, str)) else ids
