@@ -37,7 +37,9 @@ class Model:
             a, strength = pool._prior.table[0]
             level = pool.policy.rule.level  # type: ignore[attr-defined]
             assert pool.policy.rule.ball.name == "hellinger"  # type: ignore[attr-defined]
-            spec = f"ucb(ball=hellinger, level={level.name}, scale={level.scale!r}, extra={level.extra!r}, anytime=true)"
+            spec = (
+                f"ucb(ball=hellinger, level={level.name}, scale={level.scale!r}, extra={level.extra!r}, anytime=true)"
+            )
             return policy(spec).index(s + a, n + strength, t=t)
         rng = np.random.default_rng([pool.seed, pool._version])
         return pool.policy.index(s, n, t=t, rng=rng)

@@ -55,7 +55,7 @@ class Comparison(RuleBasedStateMachine):
     def record(self, data: st.DataObject, dn: int, share: float) -> None:
         if self.model.contents:
             name = self.present(data)
-            ds = int(share * dn) if not share == 0.5 else share * dn  # graded rewards too
+            ds = share * dn if share == 0.5 else int(share * dn)  # graded rewards too
             self.pool.record(name, impressions=dn, rewards=ds)
             content = self.model.contents[name]
             content.n, content.s = content.n + dn, content.s + ds
@@ -124,7 +124,7 @@ class Comparison(RuleBasedStateMachine):
 def test_any_sequence_of_operations(spec: str, ties: str) -> None:
     machine = type("Case", (Comparison,), {"spec": spec, "ties": ties})
     few = settings(max_examples=12, stateful_step_count=25, deadline=None, derandomize=True, database=None)
-    run_state_machine_as_test(machine, settings=settings(few, suppress_health_check=list(HealthCheck)))  # type: ignore[no-untyped-call]
+    run_state_machine_as_test(machine, settings=settings(few, suppress_health_check=list(HealthCheck)))
 
 
 @pytest.mark.parametrize("spec", GROUPED)

@@ -17,13 +17,13 @@ Meta = npt.NDArray[np.int64]
 
 
 @helper
-def available(arena: Ints, meta: Meta, log2: int) -> bool:
+def available(arena: Ints, meta: Meta, log2: Any) -> Any:
     """Whether a block of 2^log2 entries can be had."""
     return meta[FREE + log2] != NONE or meta[ARENA_TOP] + (1 << log2) <= arena.size
 
 
 @helper
-def allocate(arena: Ints, meta: Meta, log2: int) -> int:
+def allocate(arena: Ints, meta: Meta, log2: Any) -> Any:
     """Start of a block of 2^log2 entries, which must be available. A free block holds the next one's start."""
     start = meta[FREE + log2]
     if start != NONE:
@@ -38,7 +38,7 @@ def allocate(arena: Ints, meta: Meta, log2: int) -> int:
 
 
 @helper
-def release(arena: Ints, meta: Meta, start: int, log2: int) -> None:
+def release(arena: Ints, meta: Meta, start: Any, log2: Any) -> None:
     """Give a block back."""
     link = meta[FREE + log2]
     arena[start] = NONE if link == NONE else np.int32(link >> np.int64(31))

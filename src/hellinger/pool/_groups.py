@@ -37,13 +37,13 @@ def mix(x: Any) -> Any:
 
 
 @helper
-def _home(stratum: int, s: float, n: float, size: int) -> int:
+def _home(stratum: int, s: float, n: float, size: int) -> Any:
     h = mix(np.float64(s).view(np.uint64) ^ mix(np.float64(n).view(np.uint64) + np.uint64(stratum)))
     return np.int64(h & np.uint64(size - 1))
 
 
 @helper
-def _find(st: State, stratum: int, s: float, n: float) -> int:
+def _find(st: State, stratum: int, s: float, n: float) -> Any:
     """Place in the map of this cell, or of the gap where it would go."""
     mask = st.map.size - 1
     i = _home(stratum, s, n, st.map.size)
@@ -108,7 +108,13 @@ def detach(st: State, i: int) -> None:
         return
     cell = st.cells[c]
     blocks.pop(
-        st.arena, cell["start"], cell["size"], st.items[i]["where"], st.items["seq"], st.items["where"], meta[SORTED] != 0
+        st.arena,
+        cell["start"],
+        cell["size"],
+        st.items[i]["where"],
+        st.items["seq"],
+        st.items["where"],
+        meta[SORTED] != 0,
     )
     st.items[i]["cell"] = NONE
     cell["size"] -= 1
@@ -150,7 +156,7 @@ def _grow_block(st: State, start: int, size: int, log2: int) -> int:
 
 
 @helper
-def _new_group(st: State, stratum: int, s: float, p: int) -> int:
+def _new_group(st: State, stratum: int, s: float, p: int) -> Any:
     meta = st.meta
     g = meta[FREE_GROUP]
     if g == NONE:
@@ -172,7 +178,7 @@ def _new_group(st: State, stratum: int, s: float, p: int) -> int:
 
 
 @helper
-def _new_cell(st: State, stratum: int, s: float, n: float, place: int) -> int:
+def _new_cell(st: State, stratum: int, s: float, n: float, place: int) -> Any:
     """Make a cell, and its group if need be; NONE where an array is too short for it."""
     meta = st.meta
     p = _position(st, stratum, s)
@@ -232,9 +238,7 @@ def attach(st: State, i: int) -> bool:
             return False
         cell["start"] = _grow_block(st, cell["start"], cell["size"], cell["log2"])
         cell["log2"] += 1
-    blocks.push(
-        st.arena, cell["start"], cell["size"], i, st.items["seq"], st.items["where"], st.meta[SORTED] != 0
-    )
+    blocks.push(st.arena, cell["start"], cell["size"], i, st.items["seq"], st.items["where"], st.meta[SORTED] != 0)
     cell["size"] += 1
     item["cell"] = c
     return True

@@ -20,7 +20,7 @@ def new(capacity: int) -> Any:
 
 
 @helper
-def push(entries: Any, size: int, key: float, a: int, b: int, value: float) -> Any:
+def push(entries: Any, size: Any, key: float, a: Any, b: Any, value: float) -> Any:
     """Add an entry to a heap of that size; returns its array, a larger one where it was full."""
     if size == entries.size:
         longer = np.empty(2 * size, _ENTRY)
@@ -43,7 +43,7 @@ def push(entries: Any, size: int, key: float, a: int, b: int, value: float) -> A
 
 
 @helper
-def drop(entries: Any, size: int) -> None:
+def drop(entries: Any, size: Any) -> None:
     """Remove the entry with the largest key, the first one, from a heap of that size."""
     last = size - 1
     key = entries[last]["key"]

@@ -24,7 +24,7 @@ Table = npt.NDArray[np.int32]
 
 
 @helper
-def _probe(table: Table, items: Any, key: int) -> int:
+def _probe(table: Table, items: Any, key: Any) -> Any:
     mask = table.size - 1
     i = np.int64(mix(key) & np.uint64(mask))
     while table[i] != NONE and items[table[i]]["key"] != key:
@@ -41,7 +41,7 @@ def _find(table: Table, items: Any, keys: Keys) -> Keys:
 
 
 @jit
-def _find_one(table: Table, items: Any, key: int) -> int:
+def _find_one(table: Table, items: Any, key: int) -> Any:
     return table[_probe(table, items, key)]
 
 

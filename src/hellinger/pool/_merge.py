@@ -33,7 +33,7 @@ _SLACK = 2.0**-40
 
 
 @helper
-def eligible(st: State, i: int, allowed: Any, mark: int) -> bool:
+def eligible(st: State, i: Any, allowed: Any, mark: Any) -> Any:
     """Whether an item passes the query's filters."""
     item = st.items[i]
     return item["mark"] != mark and (allowed.size == 0 or allowed[item["tags"]])
@@ -45,7 +45,7 @@ def _bound(score: float) -> float:
 
 
 @helper
-def _take_oldest(st: State, tied: Any, count: int, allowed: Any, mark: int, out: Any, found: int) -> int:
+def _take_oldest(st: State, tied: Any, count: Any, allowed: Any, mark: Any, out: Any, found: Any) -> Any:
     """Fill ``out`` from cells of equal index, oldest first: a merge over their heaps."""
     queue = heap.new(32)
     size = np.int64(0)
@@ -70,9 +70,7 @@ def _take_oldest(st: State, tied: Any, count: int, allowed: Any, mark: int, out:
 
 
 @helper
-def _take_random(
-    st: State, tied: Any, count: int, allowed: Any, mark: int, out: Any, found: int, stream: Any
-) -> Any:
+def _take_random(st: State, tied: Any, count: Any, allowed: Any, mark: Any, out: Any, found: Any, stream: Any) -> Any:
     """Fill ``out`` from cells of equal index in uniformly random order, by shuffling in place and back."""
     left = np.int64(0)
     taken = np.zeros(count, np.int64)
@@ -117,7 +115,7 @@ def _take_random(
 
 @helper
 def _stairs(
-    rule: Any, st: State, prior: Floats, t: float, arms: float, top: int, low: int, queue: Any, size: int, work: Floats
+    rule: Any, st: State, prior: Floats, t: float, arms: float, top: Any, low: Any, queue: Any, size: Any, work: Floats
 ) -> Any:
     """Add the staircase of the groups order[low … top] to the heap, each step with the run below it."""
     p = top
@@ -153,11 +151,11 @@ def merge(
     t: float,
     arms: float,
     allowed: Any,
-    mark: int,
-    seed: int,
+    mark: Any,
+    seed: Any,
     slots: Any,
     scores: Any,
-) -> int:
+) -> Any:
     """Write the best eligible items and their indices, best first; returns how many there are."""
     queue = heap.new(64)
     work = np.empty((4, st.meta[ORDER]))
@@ -211,7 +209,7 @@ def merge(
 
 
 @jit
-def gather(items: Any, slots: Any, found: int, keys: Any, n: Any, s: Any) -> bool:
+def gather(items: Any, slots: Any, found: Any, keys: Any, n: Any, s: Any) -> bool:
     """Copy what a ranking shows of its items; whether all reward sums are whole numbers."""
     integral = True
     for j in range(found):

@@ -20,6 +20,7 @@ from hellinger.pool._layout import (
     LIVE_CELLS,
     NONE,
     ORDER,
+    SORTED,
     State,
     empty,
     enlarged,
@@ -203,7 +204,7 @@ class Store:
     def regroup(self, *, grouped: bool, strata: Callable[[Any], Any] | None = None) -> None:
         """Build the cells anew, or none, after each item has been given its stratum."""
         old = self.state
-        fresh = empty(0, ordered=bool(old.meta[_groups.SORTED]))
+        fresh = empty(0, ordered=bool(old.meta[SORTED]))
         fresh.meta[COUNT] = len(self)
         items = self.items
         items["cell"] = NONE
@@ -222,5 +223,3 @@ class Store:
         """Bytes held, the ids themselves not counted."""
         names = 0 if self.ids.names is None else 8 * len(self.ids.names)
         return sum(int(array.nbytes) for array in self.state) + int(self.ids.table.nbytes) + names
-
-

@@ -16,6 +16,7 @@ from hellinger.errors import require
 from hellinger.policies import _rule
 from hellinger.pool import _merge, _scan
 from hellinger.pool._ids import Id
+from hellinger.pool._layout import LIVE_CELLS
 from hellinger.pool._prior import Prior
 from hellinger.pool._store import Floats, Slots, Store
 from hellinger.pool.departures import Departure, Leaving, Reason
@@ -122,7 +123,9 @@ class Pool:
         if horizon is not None:
             self.policy = self.policy.at_horizon(horizon)
         if self.policy.needs_horizon:
-            raise ValueError(f"{self.policy.name} needs the horizon: give horizon= (or anytime=true, where it takes it)")
+            raise ValueError(
+                f"{self.policy.name} needs the horizon: give horizon= (or anytime=true, where it takes it)"
+            )
         require(ties in ("random", "oldest"), "ties is 'random' or 'oldest'", ties=ties)
         require(isinstance(seed, int) and not isinstance(seed, bool), "seed is a whole number", seed=seed)
         require(half_life is None or 0 < half_life < math.inf, "0 < half_life", half_life=half_life)
@@ -274,8 +277,8 @@ class Pool:
         store = self._store
         if not self._reason:
             how = (
-                f"grouped: {len(store)} contents in {int(store.state.meta[2])} cells of {store.groups} groups; "
-                f"{self.policy.spec} falls with impressions and rises with rewards, so only heads of groups are looked at"
+                f"grouped: {len(store)} contents in {store.state.meta[LIVE_CELLS]} cells of {store.groups} groups; "
+                f"{self.policy.spec} falls with impressions and rises with rewards, so only their heads are looked at"
             )
         else:
             how = f"scan of all {len(store)} contents: {self._reason}"
@@ -468,7 +471,10 @@ class Pool:
         if bad >= 0:
             same = slots == slots[bad]
             item = self._store.state.items[slots[bad]]
-            total_s, total_n = float(item["s"]) * self._scale + s[same].sum(), float(item["n"]) * self._scale + n[same].sum()
+            total_s, total_n = (
+                float(item["s"]) * self._scale + s[same].sum(),
+                float(item["n"]) * self._scale + n[same].sum(),
+            )
             self._refuse_rewards(float(total_s), float(total_n))
         self._add_rounds(float(n.sum()) * unit)
         self._after(slots, n, s)
@@ -545,17 +551,13 @@ class Pool:
 
     def _tag_numbers(self, tags: Iterable[str] | Sequence[Iterable[str]], count: int) -> npt.NDArray[np.int32]:
         """The tag set of each of so many contents, as its number."""
-        listed = [tags] if isinstance(tags, str) else list(tags)
+        listed: list[Any] = [tags] if isinstance(tags, str) else list(tags)
         if all(isinstance(tag, str) for tag in listed):
-            listed = [_tag_set(listed)]
+            listed = [listed]
         elif len(listed) != count:
             raise ValueError(f"`tags` must be one set for all or one for each of {count} ids, but got {len(listed)}")
         known = {held: number for number, held in enumerate(self._tag_sets)}
-        numbers = []
-        for held in map(_tag_set, listed):
-            if held not in known:
-                known[held] = len(known)
-            numbers.append(known[held])
+        numbers = [known.setdefault(_tag_set(held), len(known)) for held in listed]
         self._tag_sets = list(known)
         return np.broadcast_to(np.array(numbers, np.int32), (count,)) if count else np.empty(0, np.int32)
 
@@ -595,5 +597,3 @@ def _tag_set(tags: Iterable[str]) -> frozenset[str]:
 def _plain(x: float) -> float:
     """The same number, written as a whole one where it is."""
     return int(x) if x.is_integer() else x
-
-

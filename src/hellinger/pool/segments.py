@@ -86,9 +86,7 @@ class SegmentedPool:
         own.record(name, impressions=impressions, rewards=rewards)  # refuses what the pooled counts would accept
         self.pooled.record(name, impressions=impressions, rewards=rewards)
 
-    def record_many(
-        self, ids: Names, segment: str, impressions: npt.ArrayLike = 0, rewards: npt.ArrayLike = 0
-    ) -> None:
+    def record_many(self, ids: Names, segment: str, impressions: npt.ArrayLike = 0, rewards: npt.ArrayLike = 0) -> None:
         """Count impressions and rewards of many contents in one segment; all or none."""
         self.segment(segment).record_many(ids, impressions, rewards)
         self.pooled.record_many(ids, impressions, rewards)

@@ -138,7 +138,9 @@ def restore(path: Path, family: Family | None) -> Pool:
 
 
 def _keys(bucket: Bucket, of_seq: dict[int, int]) -> Any:
-    return np.array([of_seq.get(seq, key) for seq, key in zip(bucket.seq.tolist(), bucket.key.tolist(), strict=True)], np.int64)
+    return np.array(
+        [of_seq.get(seq, key) for seq, key in zip(bucket.seq.tolist(), bucket.key.tolist(), strict=True)], np.int64
+    )
 
 
 def _kind(name: str, array: Any) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -81,6 +81,6 @@ def _together(parts: list[Bucket]) -> Bucket:
     seq = np.concatenate([part.seq for part in parts])
     key = np.concatenate([part.key for part in parts])
     found, first, inverse = np.unique(seq, return_index=True, return_inverse=True)
-    n = np.bincount(inverse, np.concatenate([part.n for part in parts]), found.size)
-    s = np.bincount(inverse, np.concatenate([part.s for part in parts]), found.size)
+    n: Any = np.bincount(inverse, np.concatenate([part.n for part in parts]), found.size)
+    s: Any = np.bincount(inverse, np.concatenate([part.s for part in parts]), found.size)
     return Bucket(key[first], found, n, s)

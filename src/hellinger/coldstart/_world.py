@@ -39,7 +39,7 @@ class Site(NamedTuple):
 
 
 @helper
-def _draw(seed: int, content: int, impression: int) -> float:
+def _draw(seed: int, content: int, impression: Any) -> float:
     """Decides a content's so-manieth impression, alike whichever policy gave it."""
     return float(mix(mix(mix(seed) + np.uint64(content)) + np.uint64(impression)) >> np.uint64(11)) * 2.0**-53
 
@@ -65,7 +65,9 @@ def _thompson(family: Any, items: Any, shift: Floats, rng: Any, out: Floats) -> 
         out[i] = families.posterior_draw(family, rng, items[i]["s"] + shift[0] - 1.0, items[i]["n"] + shift[1] - 2.0)
 
 
-def live(rule: Rule | None, site: Site, rates: Floats, marks: list[int], seed: int, *, learned: bool = False) -> Floats:
+def live(
+    rule: Rule | None, site: Site, rates: Floats, marks: list[int], seed: int, *, learned: bool = False
+) -> list[float]:
     """Clicks after each of ``marks`` impressions when this rule fills the slots; without one, the true rates do.
 
     The first contents in ``rates`` fill the pool, the others are those to come. ``learned`` gives Thompson
@@ -111,7 +113,7 @@ def live(rule: Rule | None, site: Site, rates: Floats, marks: list[int], seed: i
         prior.heed(float(shown))
         while len(out) < len(marks) and shown >= marks[len(out)]:
             out.append(clicks)
-    return np.array(out)
+    return out
 
 
 def _renew(store: Store, slots: Slots, first: int) -> None:
@@ -120,5 +122,3 @@ def _renew(store: Store, slots: Slots, first: int) -> None:
     items["n"][slots], items["s"][slots] = 0.0, 0.0
     items["key"][slots] = items["seq"][slots] = np.arange(first, first + slots.size)
     store.settle(slots)
-
-

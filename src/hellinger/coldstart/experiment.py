@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from hellinger.coldstart._world import Site, live
 from hellinger.errors import UnknownNameError, require
 from hellinger.policies import policy
 from hellinger.pool._store import Floats
-from hellinger.pool._world import Site, live
 
 __all__ = ["LAWS", "OURS", "POLICIES", "Comparison", "Plan", "Result", "compare", "run"]
 
@@ -28,7 +28,7 @@ LAWS: dict[str, Callable[[np.random.Generator, int], Floats]] = {
     "heavy-tailed": lambda rng, size: np.minimum(0.5, 0.004 * (1.0 + rng.pareto(1.5, size))),
     "bimodal": lambda rng, size: np.where(rng.random(size) < 0.9, rng.beta(2, 200, size), rng.beta(20, 180, size)),
 }
-"""Click rates: Beta(1.6, 100); Pareto with tail index 1.5 from 0.4 % up, at most 50 %; one in ten near 10 %, else 1 %."""
+"""Click rates: Beta(1.6, 100); Pareto's with tail index 1.5 from 0.4 % to 50 %; one in ten near 10 %, else 1 %."""
 
 POLICIES: dict[str, tuple[str | None, bool]] = {
     "oracle": (None, False),
@@ -58,14 +58,14 @@ class Plan(NamedTuple):
     laws: tuple[str, ...] = tuple(LAWS)
     policies: tuple[str, ...] = tuple(POLICIES)
     arrivals: int = 500
-    """New contents a day in the settings with arrivals."""
+    """New contents a day in the settings with arrivals; 0 leaves those settings out."""
 
     def check(self) -> Plan:
         """Return this, or raise where it makes no sense."""
         batch = self.slots * self.pages
         require(1 <= self.slots and 1 <= self.pages, "1 <= slots and 1 <= pages", slots=self.slots, pages=self.pages)
         require(batch <= self.contents, "slots * pages <= contents", batch=batch, contents=self.contents)
-        require(1 <= self.arrivals <= self.contents, "1 <= arrivals <= contents", arrivals=self.arrivals)
+        require(0 <= self.arrivals <= self.contents, "0 <= arrivals <= contents", arrivals=self.arrivals)
         require(bool(self.impressions) and min(self.impressions) >= 1, "1 <= impressions", impressions=self.impressions)
         require(self.seeds >= 2, "2 <= seeds, for an interval", seeds=self.seeds)
         for law in self.laws:
@@ -102,7 +102,7 @@ def tasks(plan: Plan) -> Iterator[_Task]:
         for law in plan.laws:
             for seed in range(plan.seeds):
                 yield _Task(law, False, name, tuple(sorted(plan.impressions)), seed)
-                for impressions in sorted(plan.impressions):
+                for impressions in sorted(plan.impressions) if plan.arrivals else ():
                     yield _Task(law, True, name, (impressions,), seed)
 
 
@@ -123,7 +123,7 @@ def perform(plan: Plan, task: _Task) -> list[float]:
     if task.arrivals:
         site = Site(plan.contents, batch, plan.arrivals, plan.arrivals * task.impressions[0])
     learned = POLICIES[task.policy][1] and rule is not None and not rule.learns_prior
-    return live(rule, site, rates, marks, task.seed, learned=learned).tolist()
+    return live(rule, site, rates, marks, task.seed, learned=learned)
 
 
 def run(plan: Plan, *, jobs: int = 1, progress: Callable[[int, int], None] | None = None) -> list[Result]:
@@ -186,5 +186,7 @@ def compare(results: list[Result]) -> list[Comparison]:
         half = float(student.ppf(0.975, size - 1)) * float(logs.std(ddof=1)) / math.sqrt(size)
         mean, own = float(np.mean(result.clicks)), float(np.mean(mine.clicks))
         ratio, low, high = (math.exp(x) for x in (middle, middle - half, middle + half))
-        out.append(Comparison(result.law, result.arrivals, result.impressions, result.policy, mean, own, ratio, low, high))
+        out.append(
+            Comparison(result.law, result.arrivals, result.impressions, result.policy, mean, own, ratio, low, high)
+        )
     return out
