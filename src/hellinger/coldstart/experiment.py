@@ -171,7 +171,7 @@ class Comparison(NamedTuple):
 def compare(results: list[Result]) -> list[Comparison]:
     """Ours against every policy in every setting.
 
-    The interval is that of the mean of the seeds' log ratios, Student's with seeds − 1 degrees of freedom.
+    The ratio is that of the means, its interval Student's by linearisation: oursᵢ − ratio·theirsᵢ, seed by seed.
     """
     from scipy.stats import t as student
 
@@ -181,11 +181,12 @@ def compare(results: list[Result]) -> list[Comparison]:
         mine = ours.get((result.law, result.arrivals, result.impressions))
         if mine is None:
             continue
-        logs = np.log(np.array(mine.clicks)) - np.log(np.array(result.clicks))
-        middle, size = float(logs.mean()), len(logs)
-        half = float(student.ppf(0.975, size - 1)) * float(logs.std(ddof=1)) / math.sqrt(size)
-        mean, own = float(np.mean(result.clicks)), float(np.mean(mine.clicks))
-        ratio, low, high = (math.exp(x) for x in (middle, middle - half, middle + half))
+        mean, own, size = float(np.mean(result.clicks)), float(np.mean(mine.clicks)), len(mine.clicks)
+        require(mean > 0, "every policy gets clicks (else give more impressions)", policy=result.policy, clicks=mean)
+        ratio = own / mean
+        rest = np.array(mine.clicks) - ratio * np.array(result.clicks)
+        half = float(student.ppf(0.975, size - 1)) * float(rest.std(ddof=1)) / math.sqrt(size) / mean
+        low, high = ratio - half, ratio + half
         out.append(
             Comparison(result.law, result.arrivals, result.impressions, result.policy, mean, own, ratio, low, high)
         )

@@ -146,7 +146,7 @@ _SMALLEST = 1
 
 
 @helper
-def _grow_block(st: State, start: int, size: int, log2: int) -> int:
+def _grow_block(st: State, start: int, size: int, log2: int) -> Any:
     """Move a full block into one twice as large; returns its start."""
     larger = blocks.allocate(st.arena, st.meta, log2 + 1)
     for j in range(size):
