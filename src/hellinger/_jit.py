@@ -19,7 +19,7 @@ from numba import types
 from numba.core.caching import FunctionCache
 from numba.extending import overload
 
-__all__ = ["OPTIONS", "dispatch", "helper", "inline", "jit"]
+__all__ = ["DIGEST", "OPTIONS", "dispatch", "helper", "inline", "jit"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -42,7 +42,7 @@ def _digest() -> str:
 def _cache_dir() -> str:
     root = os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     for candidate in (Path(root) / "hellinger", Path(tempfile.gettempdir()) / f"hellinger-{os.getuid()}"):
-        folder = candidate / _digest()
+        folder = candidate / DIGEST
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError:
@@ -52,6 +52,8 @@ def _cache_dir() -> str:
     return ""
 
 
+DIGEST = _digest()
+"""Names the state of the sources: cached machine code and kept results belong to one."""
 _CACHE_DIR = _cache_dir()
 
 

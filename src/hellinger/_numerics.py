@@ -1,8 +1,8 @@
 """Elementary functions free of cancellation, in straight-line code that LLVM turns into SIMD.
 
 A call to the C library stops LLVM from vectorising the loop around it; these few functions are
-therefore polynomials after range reduction (as in fdlibm), accurate to about an ulp. Everything else
-uses :mod:`math`.
+therefore polynomials after range reduction (as in fdlibm), accurate to about an ulp, and summed in
+pairs (Estrin) so that a single call does not wait for one long chain. Everything else uses :mod:`math`.
 """
 
 from __future__ import annotations
@@ -41,19 +41,16 @@ def expm1x(x: float) -> tuple[float, float]:
     shifted = y * _LOG2E + _ROUND
     k = shifted - _ROUND
     r = (y - k * _LN2_HIGH) - k * _LN2_LOW
-    p = 1.6059043836821613e-10
-    p = p * r + 2.08767569878681e-09
-    p = p * r + 2.505210838544172e-08
-    p = p * r + 2.755731922398589e-07
-    p = p * r + 2.7557319223985893e-06
-    p = p * r + 2.48015873015873e-05
-    p = p * r + 0.0001984126984126984
-    p = p * r + 0.001388888888888889
-    p = p * r + 0.008333333333333333
-    p = p * r + 0.041666666666666664
-    p = p * r + 0.16666666666666666
-    p = p * r + 0.5
-    quadratic = r * r * p
+    r2 = r * r
+    r4 = r2 * r2
+    low = (0.5 + 0.16666666666666666 * r) + r2 * (0.041666666666666664 + 0.008333333333333333 * r)
+    middle = (0.001388888888888889 + 0.0001984126984126984 * r) + r2 * (
+        2.48015873015873e-05 + 2.7557319223985893e-06 * r
+    )
+    high = (2.755731922398589e-07 + 2.505210838544172e-08 * r) + r2 * (
+        2.08767569878681e-09 + 1.6059043836821613e-10 * r
+    )
+    quadratic = r2 * (low + r4 * (middle + r4 * high))
     bits = (np.float64(shifted).view(np.int64) + np.int64(1023)) << np.int64(52)
     scale = np.int64(bits).view(np.float64)
     small = (r + quadratic) * scale + (scale - 1.0)
@@ -74,13 +71,9 @@ def phi(u: float) -> float:
     f = u if exponent == 0 else mantissa - 1.0
     s = f / (2.0 + f)
     w = s * s
-    p = 0.14798198605116586
-    p = p * w + 0.15313837699209373
-    p = p * w + 0.18183572162161805
-    p = p * w + 0.22222198432149784
-    p = p * w + 0.2857142874366239
-    p = p * w + 0.3999999999940942
-    p = p * w + 0.6666666666666735
+    w2 = w * w
+    low = (0.6666666666666735 + 0.3999999999940942 * w) + w2 * (0.2857142874366239 + 0.22222198432149784 * w)
+    p = low + w2 * w2 * ((0.18183572162161805 + 0.15313837699209373 * w) + w2 * 0.14798198605116586)
     return ((u - f) - k * _LN2_HIGH) + (f * s - s * w * p - k * _LN2_LOW)
 
 

@@ -98,6 +98,9 @@ class Family:
     def _kl_upper(self, m: float, x: float) -> float:
         return theta_upper(self, m, x, False)
 
+    def _draw(self, m: float, z: np.uint64) -> float:
+        raise NotImplementedError
+
     def _proper_prior(self) -> bool:
         return False
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hellinger._numerics import expm1x, kl_pair, phi
+from hellinger._random import uniform
 from hellinger._special import betaincinv
 from hellinger.families._base import Family, Floats
 
@@ -95,6 +96,9 @@ class Bernoulli(Family, _NoParameters):
         q = m - r * e
         q = m if x == 0.0 or m == 1.0 else q
         return 1.0 if x == math.inf else q
+
+    def _draw(self, m: float, z: np.uint64) -> float:
+        return 1.0 if uniform(z) < m else 0.0
 
     def _sample(self, mean: Floats, rng: np.random.Generator, size: int | tuple[int, ...] | None) -> Any:
         return rng.binomial(1, mean, size).astype(float)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from hellinger._random import binomial
 from hellinger._special import betaincinv
 from hellinger.errors import require
 from hellinger.families import _dispatch as d
@@ -79,6 +80,9 @@ class Binomial(Family, _Parameters):
     def _kl_upper(self, m: float, x: float) -> float:
         q = self.n * d.kl_upper(_BERNOULLI, m / self.n, x / self.n)
         return m if x == 0.0 else q
+
+    def _draw(self, m: float, z: np.uint64) -> float:
+        return binomial(self.n, m / self.n, z)[0]
 
     def _sample(self, mean: Floats, rng: np.random.Generator, size: int | tuple[int, ...] | None) -> Any:
         return rng.binomial(int(self.n), mean / self.n, size).astype(float)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hellinger._numerics import log_cosh_ball
+from hellinger._random import log_gamma_variate
 from hellinger.families import _dispatch as d
 from hellinger.families._base import Family, Floats
 
@@ -123,6 +124,12 @@ class HyperbolicSecant(Family, _NoParameters):
                 break
             a = following
         return math.sinh(a)
+
+    def _draw(self, m: float, z: np.uint64) -> float:
+        tilt = math.atan(m) / math.pi
+        up, state = log_gamma_variate(0.5 + tilt, z)
+        down, state = log_gamma_variate(0.5 - tilt, state)
+        return (up - down) / math.pi
 
     def _sample(self, mean: Floats, rng: np.random.Generator, size: int | tuple[int, ...] | None) -> Any:
         tilt = np.arctan(mean) / np.pi

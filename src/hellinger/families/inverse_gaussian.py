@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from hellinger._numerics import two_product
+from hellinger._random import mix, normal, uniform
 from hellinger._special import ndtri
 from hellinger.errors import require
 from hellinger.families._base import Family, Floats
@@ -105,6 +106,13 @@ class InverseGaussian(Family, _Parameters):
         if left <= 0.0:
             return math.inf
         return m * (1.0 + math.sqrt(high / self.lam)) / (left / self.lam)
+
+    def _draw(self, m: float, z: np.uint64) -> float:
+        # Michael, Schucany & Haas 1976, with the smaller root free of cancellation.
+        x, state = normal(z)
+        y = 0.5 * m * x * x / self.lam
+        root = m / (1.0 + y + math.sqrt(y * (2.0 + y)))
+        return root if uniform(mix(state)) * (m + root) <= m else m * (m / root)
 
     def _sample(self, mean: Floats, rng: np.random.Generator, size: int | tuple[int, ...] | None) -> Any:
         positive = np.where(mean > 0.0, mean, 1.0)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from hellinger._numerics import kl_pair, log_cosh_ball, phi
+from hellinger._random import gamma, poisson
 from hellinger._special import betaincinv
 from hellinger.errors import require
 from hellinger.families._base import Family, Floats
@@ -94,6 +95,10 @@ class NegativeBinomial(Family, _Parameters):
         if x == math.inf and not math.isnan(m):
             return math.inf
         return m + (m + self.r) * math.expm1(kl_pair(m, self.r, m + self.r, x))
+
+    def _draw(self, m: float, z: np.uint64) -> float:
+        rate, state = gamma(self.r, z)
+        return poisson(m / self.r * rate, state)[0]
 
     def _sample(self, mean: Floats, rng: np.random.Generator, size: int | tuple[int, ...] | None) -> Any:
         return rng.negative_binomial(self.r, self.r / (self.r + mean), size).astype(float)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hellinger._numerics import phi, phi_inverse
+from hellinger._random import poisson
 from hellinger._special import gammainccinv
 from hellinger.families._base import Family, Floats
 
@@ -68,6 +69,9 @@ class Poisson(Family, _NoParameters):
         q = x if m < 1e-300 else q
         q = m if x == 0.0 else q
         return math.inf if x == math.inf and not math.isnan(m) else q
+
+    def _draw(self, m: float, z: np.uint64) -> float:
+        return poisson(m, z)[0]
 
     def _sample(self, mean: Floats, rng: np.random.Generator, size: int | tuple[int, ...] | None) -> Any:
         return rng.poisson(mean, size).astype(float)

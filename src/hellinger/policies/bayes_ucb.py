@@ -32,6 +32,11 @@ class BayesUcb(_Parameters, Rule):
         return 0.0 if self.c == 0.0 else math.exp(self.log_horizon)
 
     @property
+    def rising(self) -> bool:
+        """The quantile's order rises with t."""
+        return True
+
+    @property
     def monotone(self) -> bool:
         """Not claimed: quantiles of every posterior have not been shown to be."""
         return False

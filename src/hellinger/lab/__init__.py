@@ -1,0 +1,9 @@
+"""The laboratory: policies against each other on any problem, the same numbers every time."""
+
+from __future__ import annotations
+
+from hellinger.lab.problem import PAPER_BERNOULLI, PAPER_POISSON, Problem, parse_means
+from hellinger.lab.result import Result
+from hellinger.lab.simulate import simulate
+
+__all__ = ["PAPER_BERNOULLI", "PAPER_POISSON", "Problem", "Result", "parse_means", "simulate"]

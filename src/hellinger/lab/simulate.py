@@ -1,0 +1,162 @@
+"""Policies against each other on one problem: many runs, common random numbers, on every core."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from hellinger import families
+from hellinger.errors import require
+from hellinger.lab import engines
+from hellinger.lab._block import Block, Outcome, Setting
+from hellinger.lab.problem import Problem
+from hellinger.lab.result import Result
+from hellinger.policies import Policy, policy
+
+__all__ = ["simulate"]
+
+_STEPS_A_BLOCK = 2_000_000
+
+
+def simulate(
+    policies: str | Policy | Sequence[str | Policy],
+    *,
+    means: str | Sequence[float] | npt.NDArray[np.float64],
+    horizon: int,
+    family: str | families.Family = "bernoulli",
+    runs: int = 200,
+    seed: int = 0,
+    init: int = 1,
+    slots: int = 1,
+    batch: int = 1,
+    delay: int = 0,
+    ties: str = "random",
+    checkpoints: int = 100,
+    engine: str | engines.Engine = "local",
+    workers: int | None = None,
+    resume: str | Path | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    player: str = "auto",
+) -> Result:
+    """Play every policy on the same problem with the same rewards, and return what came of it.
+
+    The j-th reward of an arm in run r is the same for every policy, so differences between policies are
+    paired. Results depend on the seed alone: not on threads, workers, engine, or the order of policies.
+
+    Parameters
+    ----------
+    policies
+        Policies, or their specs.
+    means, family
+        The problem; ``means`` may also be text, as ``"beta(1.6,100)x10000"``.
+    horizon, runs
+        Rounds in a run, and runs.
+    init
+        Plays every arm is given first, in order.
+    slots, batch, delay
+        Arms played a round; rounds between two readings of feedback; rounds before feedback can be read.
+    ties
+        ``"random"``, in an order of the arms drawn anew for each run, or ``"first"``.
+    checkpoints
+        About how many times, log-spaced, regret and plays are noted.
+    engine, workers
+        ``"local"`` with so many threads (all cores if not given), or ``"dask://host:port"``.
+    resume
+        A folder in which finished parts are kept, so that they are not computed again.
+    progress
+        Called with the steps done and their total.
+    player
+        ``"scan"`` or ``"lazy"`` instead of the faster; their choices are the same.
+
+    Examples
+    --------
+    >>> result = simulate(["hellinger-ucb", "ucb1"], means=[0.1, 0.05], horizon=2000, runs=20)
+    >>> [round(row["mean_regret"]) for row in result.summary()]
+    [12, 32]
+    """
+    problem = Problem.make(means, family, seed=seed)
+    chosen = _policies(policies, problem.family, horizon)
+    for name, value, least in (("horizon", horizon, 1), ("runs", runs, 1), ("init", init, 0), ("slots", slots, 1)):
+        require(value >= least and value == math.floor(value), f"{least} <= {name}, a whole number", **{name: value})
+    require(batch >= 1 and delay >= 0, "1 <= batch and 0 <= delay", batch=batch, delay=delay)
+    arms = problem.means.size
+    require(slots <= arms, "slots <= arms", slots=slots, arms=arms)
+    require(
+        init * arms <= horizon * slots, "the initial plays fit in the horizon", init=init, arms=arms, horizon=horizon
+    )
+    require(ties in ("random", "first"), "ties is 'random' or 'first'", ties=ties)
+    require(player in ("auto", "scan", "lazy"), "player is auto, scan or lazy", player=player)
+    require(seed >= 0, "0 <= seed", seed=seed)
+    setting = Setting(horizon, init, seed, ties, slots, batch, delay, player)
+    marks = _log_spaced(horizon, checkpoints)
+    size = max(1, min(-(-runs // 2), _STEPS_A_BLOCK // horizon))
+    blocks = [
+        Block(each, problem, setting, marks, first, min(size, runs - first))
+        for each in chosen
+        for first in range(0, runs, size)
+    ]
+    started = time.perf_counter()
+    outcomes = _play(blocks, engines.get(engine, workers=workers), resume, progress)
+    wall = time.perf_counter() - started
+    by_policy = [[outcomes[block.key] for block in blocks if block.policy is each] for each in chosen]
+    return Result(
+        policies=[each.spec for each in chosen],
+        family=problem.family.spec,
+        means=problem.means,
+        setting=setting,
+        runs=runs,
+        checkpoints=marks,
+        regret=np.stack([np.concatenate([part.regret for part in parts]) for parts in by_policy]),
+        pulls=np.stack([np.sum([part.pulls for part in parts], axis=0) for parts in by_policy]) / runs,
+        reward=np.stack([np.concatenate([part.reward for part in parts]) for parts in by_policy]),
+        wall_s=wall,
+    )
+
+
+def _policies(given: str | Policy | Sequence[str | Policy], family: families.Family, horizon: int) -> list[Policy]:
+    each = [given] if isinstance(given, (str, Policy)) else list(given)
+    require(len(each) > 0, "there is at least one policy", policies=each)
+    made = [policy(one, family=family).at_horizon(max(1, horizon)) for one in each]
+    specs = [one.spec for one in made]
+    require(len(set(specs)) == len(specs), "policies differ", policies=specs)
+    return made
+
+
+def _log_spaced(horizon: int, count: int) -> npt.NDArray[np.int64]:
+    require(count >= 1, "1 <= checkpoints", checkpoints=count)
+    marks: npt.NDArray[np.int64] = np.unique(np.geomspace(1, horizon, count).round().astype(np.int64))
+    return marks if marks[-1] == horizon else np.append(marks[:-1], horizon)
+
+
+def _play(
+    blocks: list[Block],
+    engine: engines.Engine,
+    resume: str | Path | None,
+    progress: Callable[[int, int], None] | None,
+) -> dict[str, Outcome]:
+    outcomes: dict[str, Outcome] = {}
+    folder = None if resume is None else Path(resume)
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        for block in blocks:
+            kept = block.load(folder)
+            if kept is not None:
+                outcomes[block.key] = kept
+    steps = {block.key: block.count * block.setting.horizon for block in blocks}
+    total = sum(steps.values())
+    done = sum(steps[key] for key in outcomes)
+    if progress is not None:
+        progress(done, total)
+    for block, outcome in engine([block for block in blocks if block.key not in outcomes]):
+        if folder is not None:
+            block.save(folder, outcome)
+        outcomes[block.key] = outcome
+        done += steps[block.key]
+        if progress is not None:
+            progress(done, total)
+    return outcomes
