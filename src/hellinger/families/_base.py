@@ -173,7 +173,7 @@ class Family:
     def _pairwise(self, kernel: Any, a: Floats, b: Floats) -> Any:
         if a.shape != b.shape:
             try:
-                a, b = np.broadcast_arrays(a, b)
+                a, b = (np.array(each) for each in np.broadcast_arrays(a, b))
             except ValueError:
                 raise ValueError(f"the shapes must broadcast, but got {a.shape} and {b.shape}") from None
         out = np.empty(a.shape)

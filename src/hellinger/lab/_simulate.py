@@ -147,7 +147,7 @@ def _play(
             kept = block.load(folder)
             if kept is not None:
                 outcomes[block.key] = kept
-    steps = {block.key: block.count * block.setting.horizon for block in blocks}
+    steps = {block.key: block.size * block.setting.horizon for block in blocks}
     total = sum(steps.values())
     done = sum(steps[key] for key in outcomes)
     if progress is not None:
