@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from importlib.metadata import version
 
-from hellinger import families, policies
+from hellinger import families, policies, theory
 from hellinger.bandit import Bandit
 from hellinger.errors import HellingerWarning
 from hellinger.policies import Policy, policy
 
-__all__ = ["Bandit", "HellingerWarning", "Policy", "__version__", "families", "policies", "policy"]
+__all__ = ["Bandit", "HellingerWarning", "Policy", "__version__", "families", "policies", "policy", "theory"]
 
 __version__ = version("hellinger")
