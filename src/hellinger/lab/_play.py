@@ -29,7 +29,7 @@ from hellinger.lab._cells import (
 from hellinger.policies import _dispatch as rules
 from hellinger.policies._rule import Rule
 
-__all__ = ["lazy", "pages", "scan"]
+__all__ = ["largest", "lazy", "pages", "scan"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -143,7 +143,7 @@ def lazy(
 
 
 @helper
-def _largest(index: Floats, k: int, chosen: Ints) -> None:
+def largest(index: Floats, k: int, chosen: Ints) -> None:
     """Positions of the k largest, best first, ties to the lowest position."""
     taken = 0
     for i in range(index.size):
@@ -185,7 +185,7 @@ def pages(
     waiting_arm = np.zeros((pending, slots), np.int64)
     waiting_reward = np.zeros((pending, slots))
     chosen = np.zeros(slots, np.int64)
-    _largest(means, slots, chosen)
+    largest(means, slots, chosen)
     ceiling = 0.0
     for j in range(slots):
         ceiling += means[chosen[j]]
@@ -208,7 +208,7 @@ def pages(
                     index[i] = -float(i) if drawn[i] < init else -math.inf
             else:
                 rules.fill(rule, sums, pulls, float(pulls.sum() + 1.0), float(arms), rng, index)
-            _largest(index, slots, chosen)
+            largest(index, slots, chosen)
             stale = opening
         shown = 0.0
         for j in range(slots):
