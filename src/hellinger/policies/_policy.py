@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hellinger import families
-from hellinger._jit import jit
+from hellinger._jit import inline, jit
 from hellinger._spec import format_spec, parse_spec
 from hellinger.errors import UnknownNameError, require
 from hellinger.policies import _registry, _rule
@@ -18,13 +18,21 @@ from hellinger.policies._rule import Floats, Rule
 __all__ = ["Policy", "policy"]
 
 
+@inline
+def _impossible(s: float, n: float, low: float, high: float) -> bool:
+    return (n < 0.0) | (n == math.inf) | ((n > 0.0) & ((s < low * n) | (s > high * n)))
+
+
 @jit
 def _first_bad(sums: Floats, pulls: Floats, low: float, high: float) -> int:
     """Position of the first arm whose pulls are negative or whose mean lies outside, or −1."""
-    for i in range(sums.size):
-        n = pulls[i]
-        if n < 0.0 or n == math.inf or (n > 0.0 and (sums[i] < low * n or sums[i] > high * n)):
-            return i
+    bad = 0
+    for i in range(sums.size):  # no way out of the loop, so that it vectorises
+        bad += 1 if _impossible(sums[i], pulls[i], low, high) else 0
+    if bad:
+        for i in range(sums.size):
+            if _impossible(sums[i], pulls[i], low, high):
+                return i
     return -1
 
 
