@@ -104,7 +104,7 @@ def _down(c: Floats, at: int) -> None:
 @inline
 def _bucket(table: Ints, s: float, n: float) -> int:
     bits = mix(np.float64(s).view(np.uint64) ^ mix(np.float64(n).view(np.uint64)))
-    return int(bits & np.uint64(table.size - 1))
+    return int(np.int64(bits & np.uint64(table.size - 1)))
 
 
 @inline
