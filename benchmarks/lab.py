@@ -16,8 +16,8 @@ import time
 from pathlib import Path
 
 import numpy as np
-from _timing import console, fastest, show, verdict
 
+from _timing import console, fastest, show, verdict
 from hellinger.lab import PAPER_BERNOULLI, Problem, parse_means
 from hellinger.lab._block import Block, Setting, play
 from hellinger.policies import policy

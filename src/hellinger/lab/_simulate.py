@@ -71,7 +71,7 @@ def simulate(
     progress
         Called with the steps done and their total.
     player
-        ``"scan"`` or ``"lazy"`` instead of the faster; their choices are the same.
+        ``"scan"``, ``"leader"`` or ``"lazy"`` instead of the fastest; their choices are the same.
 
     Examples
     --------
@@ -90,7 +90,8 @@ def simulate(
         init * arms <= horizon * slots, "the initial plays fit in the horizon", init=init, arms=arms, horizon=horizon
     )
     require(ties in ("random", "first"), "ties is 'random' or 'first'", ties=ties)
-    require(player in ("auto", "scan", "lazy"), "player is auto, scan or lazy", player=player)
+    players = ("auto", "scan", "leader", "lazy")
+    require(player in players, f"player is one of {', '.join(players)}", player=player)
     require(seed >= 0, "0 <= seed", seed=seed)
     setting = Setting(horizon, init, seed, ties, slots, batch, delay, player)
     marks = log_spaced(horizon, checkpoints)
