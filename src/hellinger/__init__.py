@@ -2,7 +2,7 @@
 
 >>> import hellinger
 >>> hellinger.policy("hellinger-ucb").index(sums=[0, 3, 30], pulls=[0, 10, 100], t=111)
-array([1.        , 0.75..., 0.45...])
+array([1.        , 0.77..., 0.45...])
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ class Bernoulli(Family, _NoParameters):
     >>> Bernoulli().hellinger_upper(0.0, 0.1)
     0.18126924692201815
     >>> Bernoulli().kl_upper([0.0, 0.5, 1.0], 0.1).round(6).tolist()
-    [0.095163, 0.712871, 1.0]
+    [0.095163, 0.712879, 1.0]
     """
 
     __slots__ = ()

@@ -22,7 +22,7 @@ class HyperbolicSecant(Family, _NoParameters):
     """Real rewards with variance 1 + m²; the bound is sinh(arcsinh m + 2·arccosh eˣ).
 
     >>> HyperbolicSecant().hellinger_upper(0.0, 0.1)
-    1.037...
+    1.040...
     """
 
     __slots__ = ()

@@ -30,7 +30,7 @@ class InverseGaussian(Family, _Parameters):
     working precision, so the bound keeps all its digits up to its pole.
 
     >>> InverseGaussian(2.0).hellinger_upper([1.0, 1.0], [0.1, 0.5])
-    array([2.899...,        inf])
+    array([2.212...,        inf])
     """
 
     __slots__ = ()

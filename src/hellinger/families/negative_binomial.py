@@ -24,7 +24,7 @@ class NegativeBinomial(Family, _Parameters):
     """Counts with variance m + m²/r; the bound is r·sinh²(arcsinh√(m/r) + arccosh e^(x/r)).
 
     >>> NegativeBinomial(3.0).hellinger_upper(1.0, 0.1)
-    2.285...
+    2.430...
     """
 
     __slots__ = ()
