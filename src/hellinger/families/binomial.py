@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from hellinger._numerics import bhattacharyya_trials, kl_trials
 from hellinger._special import betaincinv
 from hellinger.errors import require
 from hellinger.families import _dispatch as d
@@ -67,10 +68,10 @@ class Binomial(Family, _Parameters):
         return m * (self.n - m) / self.n
 
     def _kl(self, p: float, q: float) -> float:
-        return self.n * d.kl(_BERNOULLI, p / self.n, q / self.n)
+        return kl_trials(p, q, self.n)
 
     def _bhattacharyya(self, p: float, q: float) -> float:
-        return self.n * d.bhattacharyya(_BERNOULLI, p / self.n, q / self.n)
+        return self.n * bhattacharyya_trials(p, q, self.n)
 
     def _hellinger_upper(self, m: float, x: float) -> float:
         q = self.n * d.hellinger_upper(_BERNOULLI, m / self.n, x / self.n)
@@ -81,7 +82,7 @@ class Binomial(Family, _Parameters):
         return m if x == 0.0 else q
 
     def _sample(self, mean: Floats, rng: np.random.Generator, size: int | tuple[int, ...] | None) -> Any:
-        return rng.binomial(int(self.n), mean / self.n, size).astype(float)
+        return rng.binomial(int(self.n), mean / self.n, size)
 
     def _proper_prior(self) -> bool:
         return True

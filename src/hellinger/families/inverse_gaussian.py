@@ -15,7 +15,7 @@ from hellinger.families._base import Family, Floats
 
 __all__ = ["InverseGaussian"]
 
-_EDGE_HIGH, _EDGE_LOW = 4.82842712474619, 9.667293313452913e-17  # 2(1 + √2) to 32 digits
+_EDGE_HIGH, _EDGE_LOW = 4.82842712474619, 2.5074334358100436e-16  # 2(1 + √2) to 32 digits
 
 
 class _Parameters(NamedTuple):
