@@ -233,9 +233,7 @@ def _imed(family: Family, s: list[Any], n: list[Any], *, hellinger: bool) -> lis
     return out
 
 
-def _switch(
-    family: Family, arguments: dict[str, Any], s: list[Any], n: list[Any], now: Any, horizon: Any
-) -> list[Any]:
+def _switch(family: Family, arguments: dict[str, Any], s: list[Any], n: list[Any], now: Any, horizon: Any) -> list[Any]:
     level = "plusplus" if arguments.get("anytime") else "moss"
     variance = mpf(arguments.get("variance", 0.25))
     out = []

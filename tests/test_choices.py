@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 import pytest
-import reference
 
+import reference
 from hellinger import Bandit, Policy, families, policies, policy
 from hellinger.policies import balls, levels
 from hellinger.testing.policies import histories

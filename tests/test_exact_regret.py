@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from golden.make_regret import DRAWN, exact_regret
 
+from golden.make_regret import DRAWN, exact_regret
 from hellinger import policies, policy
 
 RECORDS: list[dict[str, Any]] = json.loads((Path(__file__).parent / "golden" / "regret.json").read_text("utf-8"))

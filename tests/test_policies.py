@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-
-import numpy as np
 import pytest
 
-from hellinger import HellingerWarning, Policy, families, policies, policy
+from hellinger import families, policies, policy
 from hellinger.policies import balls, levels
-from hellinger.testing.policies import histories, policy_checks
+from hellinger.testing.policies import policy_checks
 
 
 def sensible(name: str, family: families.Family) -> bool:

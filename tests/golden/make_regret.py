@@ -20,7 +20,6 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import reference
-
 from hellinger import families, policies
 
 TARGET = Path(__file__).with_name("regret.json")
@@ -64,7 +63,11 @@ def main() -> None:
             arguments = {"horizon": rounds} if "horizon" in entry.parameters else {}
 
             def index(
-                sums: tuple[int, ...], pulls: tuple[int, ...], t: int, name: str = name, arguments: dict[str, int] = arguments
+                sums: tuple[int, ...],
+                pulls: tuple[int, ...],
+                t: int,
+                name: str = name,
+                arguments: dict[str, int] = arguments,
             ) -> list[float]:
                 return [float(v) for v in reference.index(name, arguments, families.Bernoulli(), sums, pulls, t)]
 

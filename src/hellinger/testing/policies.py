@@ -245,10 +245,7 @@ def _differ(policy: Policy, key: str, context: dict[str, Any], default: object) 
     made = [_make(policy.name, policy.family, **context, **{key: value}) for value in _alternatives(key, default)]
     for seed, (sums, pulls) in enumerate(histories(policy.family, seed=10, count=40 if policy.random else 2)):
         t = pulls.sum() + 1
-        first, *rest = (
-            _ready(each).index(sums, pulls, t, rng=_rng(each, seed)) for each in made
-        )
+        first, *rest = (_ready(each).index(sums, pulls, t, rng=_rng(each, seed)) for each in made)
         if any((first != other).any() for other in rest):
             return True
     return False
-
