@@ -147,7 +147,7 @@ class ExponentialFamily(Family, _NoParameters):
         return sampler(mean, rng, size)
 
 
-def _compiled(function: Scalar, argument: Any) -> Any:
+def _compiled(function: Any, argument: Any) -> Any:
     """``function`` compiled for one argument type, or called as Python from compiled code, or None."""
     if not callable(function):
         return None
