@@ -77,7 +77,7 @@ def simulate(
     --------
     >>> result = simulate(["hellinger-ucb", "ucb1"], means=[0.1, 0.05], horizon=2000, runs=20)
     >>> [round(row["mean_regret"]) for row in result.summary()]
-    [12, 32]
+    [10, 32]
     """
     problem = Problem.make(means, family, seed=seed)
     chosen = check_policies(policies, problem.family, horizon)
