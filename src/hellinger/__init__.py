@@ -10,7 +10,7 @@ from __future__ import annotations
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from hellinger import families, policies
+from hellinger import families, policies, theory
 from hellinger.bandit import Bandit
 from hellinger.errors import HellingerWarning
 from hellinger.policies import Policy, policy
@@ -28,6 +28,7 @@ __all__ = [
     "policies",
     "policy",
     "simulate",
+    "theory",
 ]
 
 __version__ = version("hellinger")
