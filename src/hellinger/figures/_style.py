@@ -55,13 +55,13 @@ _STYLE = {
     "lines.linewidth": 1.4,
     "svg.hashsalt": "hellinger",
     "svg.fonttype": "path",
-    "pdf.fonttype": 42,
+    "pdf.fonttype": 42,  # journals refuse type 3
 }
 
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """This package's style, for as long as a figure is made or written."""
+    """The style of these figures, for as long as a figure is made or written."""
     with rc_context(_STYLE):
         yield
 
@@ -116,7 +116,7 @@ def render(figure: Figure, kind: str) -> bytes:
 
 
 def save(figure: Figure, path: str | Path) -> list[Path]:
-    """Write the figure; a path without suffix gives PNG, SVG and PDF.
+    """Write the figure; a path without suffix gives PNG and SVG.
 
     Returns
     -------
@@ -126,7 +126,7 @@ def save(figure: Figure, path: str | Path) -> list[Path]:
     kind = target.suffix.lstrip(".").lower()
     if kind and kind not in ("png", "svg", "pdf"):
         raise ValueError(f"a figure's suffix must be .png, .svg or .pdf, but got {target.name!r}")
-    kinds = [kind] if kind else ["png", "svg", "pdf"]
+    kinds = [kind] if kind else ["png", "svg"]
     files = [target if kind else target.with_name(f"{target.name}.{each}") for each in kinds]
     for file, each in zip(files, kinds, strict=True):
         file.write_bytes(render(figure, each))

@@ -13,6 +13,7 @@ from hellinger.figures._style import INK, blank, colours, spread_axis, styled
 
 __all__ = ["draw_final"]
 
+
 def draw_final(finals: Mapping[str, npt.NDArray[np.float64]], *, title: str = "") -> Figure:
     """Box plot of final regrets: quartiles, whiskers to 1.5 IQR, every run as a dot, the mean as a diamond.
 

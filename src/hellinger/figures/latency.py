@@ -68,5 +68,7 @@ def draw_latency(timings: Sequence[Timing], *, limit_ms: float = 10.0, mark: int
         axes.yaxis.set_major_formatter(FuncFormatter(lambda ms, _: f"{ms:g}"))
         axes.set_xlabel("arms (log scale)")
         axes.set_ylabel("time a ranking (ms, log scale)")
-        figure.legend(loc="outside lower left", title=f"at {mark:,} arms", title_fontsize=6.8, alignment="left", ncols=2)
+        figure.legend(
+            loc="outside lower left", title=f"at {mark:,} arms", title_fontsize=6.8, alignment="left", ncols=2
+        )
     return figure

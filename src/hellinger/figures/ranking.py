@@ -38,7 +38,9 @@ def draw_ranking(places: Sequence[Place], *, title: str = "", tail: str = "99 % 
             axes.plot([place.mean], [row], "o", color=colour, markersize=4)
         tails = [(place.tail, row) for row, place in zip(rows, ranked, strict=True) if place.tail is not None]
         if tails:
-            axes.plot(*zip(*tails, strict=True), ">", color=QUIET, markerfacecolor="none", markersize=3.5, mew=0.7, label=tail)
+            axes.plot(
+                *zip(*tails, strict=True), ">", color=QUIET, markerfacecolor="none", markersize=3.5, mew=0.7, label=tail
+            )
         ends = [place.low for place in ranked] + [place.high for place in ranked] + [end for end, _ in tails]
         spread_axis(axes, ends, "mean regret ± 95 %", "reward units")
         axes.set_yticks(rows, [place.label for place in ranked])

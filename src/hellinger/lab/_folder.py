@@ -31,7 +31,9 @@ def whole_folder(folder: str | Path) -> Iterator[Path]:
             partial.mkdir(parents=True)
         except OSError as error:
             reason = error.strerror or error
-            raise ValueError(f"the folder for results must be one that can be written, but {folder}: {reason}") from None
+            raise ValueError(
+                f"the folder for results must be one that can be written, but {folder}: {reason}"
+            ) from None
         yield partial
         target.mkdir(exist_ok=True)
         for file in partial.iterdir():

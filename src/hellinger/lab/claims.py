@@ -12,7 +12,19 @@ from hellinger import theory
 from hellinger.lab.latency import BASELINE, Latency
 from hellinger.lab.result import Result
 
-__all__ = ["AUTHORS", "BALLS", "C", "HELLINGER", "KL", "LIMIT_MS", "UCB1", "Claim", "Verdict", "latency_claims", "setting_claims"]
+__all__ = [
+    "AUTHORS",
+    "BALLS",
+    "HELLINGER",
+    "KL",
+    "LIMIT_MS",
+    "UCB1",
+    "C",
+    "Claim",
+    "Verdict",
+    "latency_claims",
+    "setting_claims",
+]
 
 Verdict = Literal["agrees", "partly", "differs", "not tested"]
 
@@ -56,10 +68,12 @@ def setting_claims(name: str, result: Result, swapped: Result | None = None) -> 
         where,
         f"{title}: “Clearly, the Hellinger-UCB achieves lower regret than the KL-UCB.”",
         "lower",
-        f"{gap.mean:+.1f} (95 % interval {gap.low:+.1f} to {gap.high:+.1f}, run by run on the same rewards)",
+        f"{_signed(gap.mean)} (95 % interval {_signed(gap.low)} to {_signed(gap.high)}, run by run on the same "
+        f"rewards)",
         "agrees" if gap.high < 0 else ("differs" if gap.low > 0 else "partly"),
-        "True of the mean at this horizon. c = 0.27 buys it by exploring less than KL-UCB; on harder problems some runs pay "
-        "for that (last rows and notes).",
+        "True of the mean at this horizon. c = 0.27 buys it by exploring less than KL-UCB; on harder problems some "
+        "runs pay "
+        "for that (see the notes below).",
     )
     yield _log_claim(name, where, result)
     yield _early_claim(name, where, result)
@@ -87,7 +101,8 @@ def latency_claims(latencies: Sequence[Latency], *, arms: int = 10_000) -> Itera
         f"> {LIMIT_MS:g} ms",
         f"KL-UCB {_ms(ms[KL])} at full precision; bisection in plain NumPy {_ms(ms[BASELINE])}",
         "differs" if ms[KL] < LIMIT_MS else "agrees",
-        "Iterations are not the obstacle: solving for all arms at once is. A compiled solver that starts near the root needs two "
+        "Iterations are not the obstacle: solving for all arms at once is. A compiled solver that starts near the "
+        "root needs two "
         "steps an arm. The closed form is still the faster one; it is not the only one that fits.",
     )
     yield Claim(
@@ -99,6 +114,10 @@ def latency_claims(latencies: Sequence[Latency], *, arms: int = 10_000) -> Itera
         "not tested",
         "Needs the authors' traffic. `hellinger leaderboard` plays a simulated pool of 10,000 new items instead.",
     )
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.1f}".replace("-", "−")
 
 
 def _ms(value: float) -> str:
@@ -119,16 +138,16 @@ def _plus_minus(mean: float, sd: float, runs: int) -> str:
     return f"{mean:.1f} ± {sd / math.sqrt(runs):.1f}"
 
 
-def _mean_claim(
-    name: str, where: str, result: Result, spec: str, theirs: float, swapped: Result | None
-) -> Claim:
+def _mean_claim(name: str, where: str, result: Result, spec: str, theirs: float, swapped: Result | None) -> Claim:
     mean, sd = _number(result, spec)
     agrees = _near(mean, sd, result.runs, theirs)
     note = ""
     if not agrees:
         note = "Outside three standard errors of the difference plus the error of reading a plot."
         if swapped is not None:
-            note += " The authors' notebook played the Poisson index in its Bernoulli figure: see the row on the notebook."
+            note += (
+                " The authors' notebook played the Poisson index in its Bernoulli figure: see the row on the notebook."
+            )
     return Claim(
         f"{name}-{spec}",
         where,
@@ -151,7 +170,8 @@ def _swapped_claim(name: str, where: str, swapped: Result) -> Claim:
         " and ".join(f"{theirs:g}" for theirs in AUTHORS[name].values()),
         " and ".join(_plus_minus(*number, swapped.runs) for number in numbers.values()),
         "agrees" if all(near) else ("partly" if any(near) else "differs"),
-        "The published figure shows the wrong index. A Poisson ball is wider than a Bernoulli one, so both policies explore more "
+        "The published figure shows the wrong index. A Poisson ball is wider than a Bernoulli one, so both policies "
+        "explore more "
         "than they should; KL-UCB suffers more by it, which flatters the comparison.",
     )
 
@@ -174,7 +194,8 @@ def _log_claim(name: str, where: str, result: Result) -> Claim:
         "straight",
         f"over the last decade of t, {'; '.join(parts)} (Lai–Robbins slope {least:.1f})",
         "agrees" if straight else "partly",
-        "Straight at this horizon. That is no proof: for c below ½ the mean finally grows like a power of T on some problems.",
+        "Straight at this horizon. That is no proof: for c below ½ the mean finally grows like a power of T on some "
+        "problems.",
     )
 
 
@@ -204,10 +225,13 @@ def _box_claim(name: str, where: str, result: Result) -> Claim:
         "4.3",
         f"{name.capitalize()}: box plots of the last round show that Hellinger-UCB outperforms KL-UCB.",
         "better",
-        f"medians {medians[0]:.1f} and {medians[1]:.1f}; lower in {100 * wins:.1f} % of runs; 99 % of runs below {tails[0]:.0f} and "
+        f"medians {medians[0]:.1f} and {medians[1]:.1f}; lower in {100 * wins:.1f} % of runs; 99 % of runs below "
+        f"{tails[0]:.0f} and "
         f"{tails[1]:.0f}; worst {ours.max():.0f} and {other.max():.0f}",
         ("agrees" if ours.max() <= other.max() else "partly") if better else "differs",
-        "" if ours.max() <= other.max() else "Better in the middle, but its worst run is worse: it stayed with a poor arm.",
+        ""
+        if ours.max() <= other.max()
+        else "Better in the middle, but its worst run is worse: it stayed with a poor arm.",
     )
 
 
@@ -232,7 +256,8 @@ def _dashed_claim(name: str, where: str, result: Result) -> Claim:
         (f"means below both after t = {crossed:,}" if held else "a mean ends above its line")
         + f"; what can be proved for c = {C:g} is {proved:,.0f} at the end",
         "partly" if held else "differs",
-        "The lines are leading terms without their constants, and the Hellinger one is drawn for c = ¼ while c = 0.27 is played. "
+        "The lines are leading terms without their constants, and the Hellinger one is drawn for c = ¼ while c = "
+        "0.27 is played. "
         "They are no bounds; they happen to lie above.",
     )
 
@@ -249,10 +274,14 @@ def _optimal_claim(name: str, result: Result) -> Claim:
         "3, 6",
         f"{name.capitalize()}: Hellinger-UCB's leading constant is optimal, it achieves the lower bound.",
         "optimal",
-        f"constant at c = 0.27: {constant:.2f}·log T; Lai–Robbins: {least:.2f}·log T; c allowed here: from {threshold:.3f} on",
+        f"constant at c = 0.27: {constant:.2f}·log T; Lai–Robbins: {least:.2f}·log T; c allowed here: from "
+        f"{threshold:.3f} on",
         "differs" if constant < least else "partly",
-        "A constant below Lai–Robbins cannot hold for a policy that is consistent on every problem: the theorem's constant is out "
-        "of reach for this c, and the order log T is not secured." if constant < least else "Optimal in order, not in the constant.",
+        "A constant below Lai–Robbins cannot hold for a policy that is consistent on every problem: the theorem's "
+        "constant is out "
+        "of reach for this c, and the order log T is not secured."
+        if constant < least
+        else "Optimal in order, not in the constant.",
     )
 
 

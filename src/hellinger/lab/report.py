@@ -11,23 +11,21 @@ from importlib.resources import files
 from string import Template
 from typing import Any, NamedTuple
 
-from matplotlib.figure import Figure
-
 from hellinger.families import get
-from hellinger.figures import render
-from hellinger.lab.claims import Claim
+from hellinger.lab.claims import Claim, Verdict
 
 __all__ = ["Plate", "render_report"]
 
-_MARKS = {"agrees": "✓", "partly": "~", "differs": "✗", "not tested": "–"}
+_MARKS: dict[Verdict, str] = {"agrees": "✓", "partly": "~", "differs": "✗", "not tested": "–"}
 
 
 class Plate(NamedTuple):
-    """A figure with its name and caption."""
+    """A figure as SVG, with its name, its caption, and the heading it stands under."""
 
+    group: str
     name: str
     caption: str
-    figure: Figure
+    svg: bytes
 
 
 def render_report(record: dict[str, Any], claims: Sequence[Claim], plates: Sequence[Plate]) -> str:
@@ -35,7 +33,9 @@ def render_report(record: dict[str, Any], claims: Sequence[Claim], plates: Seque
     template = Template(files("hellinger.lab").joinpath("report.html").read_text(encoding="utf-8"))
     counts = Counter(claim.verdict for claim in claims)
     tally = "".join(
-        f'<li class="{_class(verdict)}"><b>{counts[verdict]}</b> {verdict}</li>' for verdict in _MARKS if counts[verdict]
+        f'<li class="{_class(verdict)}"><b>{counts[verdict]}</b> {verdict}</li>'
+        for verdict in _MARKS
+        if counts[verdict]
     )
     rounds = sum(len(setting["policies"]) for setting in record["settings"]) * record["runs"] * record["horizon"]
     # the supremum of the ball for one click in one impression at t = 10⁶, where the paper's root gives 0.001
@@ -52,7 +52,7 @@ def render_report(record: dict[str, Any], claims: Sequence[Claim], plates: Seque
         versions=", ".join(f"{name} {number}" for name, number in record["versions"].items()),
         tally=tally,
         claims="\n".join(_row(claim) for claim in claims),
-        figures="\n".join(_figure(plate) for plate in plates),
+        figures="\n".join(_group(name, plates) for name in dict.fromkeys(plate.group for plate in plates)),
         first_click=f"{first_click:g}",
         thresholds=" and ".join(f"{setting['consistency_threshold']:.3f}" for setting in record["settings"]),
     )
@@ -76,8 +76,13 @@ def _row(claim: Claim) -> str:
     )
 
 
+def _group(name: str, plates: Sequence[Plate]) -> str:
+    inside = "\n".join(_figure(plate) for plate in plates if plate.group == name)
+    return f'<h3>{escape(name)}</h3>\n<div class="plates">\n{inside}\n</div>'
+
+
 def _figure(plate: Plate) -> str:
-    data = base64.b64encode(render(plate.figure, "svg")).decode()
+    data = base64.b64encode(plate.svg).decode()
     return (
         f'<figure id="{plate.name}"><img src="data:image/svg+xml;base64,{data}" alt="{escape(plate.caption)}">'
         f"<figcaption>{escape(plate.caption)}</figcaption></figure>"

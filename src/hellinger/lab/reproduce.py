@@ -54,6 +54,26 @@ SETTINGS = (
 )
 
 
+_CAPTIONS = {
+    "regret": (
+        "Mean regret (solid), the middle half of the runs (band), and the leading terms that the paper calls upper "
+        "bounds (dashed); UCB1 and the Lai–Robbins line are added. A straight line here is logarithmic growth. In "
+        "the end no policy that is consistent on every problem can be less steep than the dotted line, whose height "
+        "means nothing."
+    ),
+    "average": "Regret divided by the rounds played, after the initial plays.",
+    "final": (
+        f"Regret of each run after {HORIZON:,} rounds. Box: quartiles; line: median; diamond: mean; dots: runs. UCB1 "
+        f"is "
+        "added."
+    ),
+}
+_LATENCY_CAPTION = (
+    "Time to score warm arms (1 to 500 impressions each) and pick the best twenty, on one core, checks of the input "
+    "included; band: 5 to 95 % of calls. The paper sets 10 ms for 10,000 arms and shows no measurement."
+)
+
+
 @dataclass(frozen=True)
 class Reproduction:
     """What :func:`reproduce` found and wrote."""
@@ -74,7 +94,7 @@ def reproduce(folder: str | Path, *, runs: int = 200, seed: int = 0, say: Say | 
     Parameters
     ----------
     folder
-        Gets ``report.html``, ``results.json`` and each figure as PNG, SVG and PDF; all of them or none.
+        Gets ``report.html``, ``results.json`` and each figure as PNG and SVG; all of them or none.
     runs, seed
         Runs of each policy, at least 2, and what they are drawn from.
     say
@@ -104,17 +124,19 @@ def reproduce(folder: str | Path, *, runs: int = 200, seed: int = 0, say: Say | 
         swapped = _swapped(results["bernoulli"])
         tell(f"timing rankings of up to {max(SIZES):,} arms", None)
         latencies = measure_latency(POLICIES, sizes=SIZES, seed=seed)
-        claims = [
-            *setting_claims("bernoulli", results["bernoulli"], swapped),
-            *setting_claims("poisson", results["poisson"]),
-            *latency_claims(latencies),
-        ]
+        claims = _once(
+            [
+                *setting_claims("bernoulli", results["bernoulli"], swapped),
+                *setting_claims("poisson", results["poisson"]),
+                *latency_claims(latencies),
+            ]
+        )
         drawn = time.perf_counter()
         plates = []
-        for done, plate in enumerate(_plates(results, latencies)):
+        for done, (group, name, caption, figure) in enumerate(_drawings(results, latencies)):
             tell("drawing the figures", done / (3 * len(SETTINGS) + 1))
-            figures.save(plate.figure, partial / plate.name)
-            plates.append(plate)
+            _, svg = figures.save(figure, partial / name)
+            plates.append(Plate(group, name, caption, svg.read_bytes()))
         tell("writing the report", None)
         record = _record(results, swapped, latencies, claims, [plate.name for plate in plates])
         record["wall_s"] = {
@@ -127,6 +149,16 @@ def reproduce(folder: str | Path, *, runs: int = 200, seed: int = 0, say: Say | 
         )
         (partial / "report.html").write_text(render_report(record, claims, plates), encoding="utf-8")
     return Reproduction(Path(folder), claims, results, latencies, record)
+
+
+def _once(claims: Sequence[Claim]) -> list[Claim]:
+    """The claims, each note only where it first applies."""
+    seen: set[str] = set()
+    kept = []
+    for claim in claims:
+        kept.append(claim._replace(note="") if claim.note in seen else claim)
+        seen.add(claim.note)
+    return kept
 
 
 @contextmanager
@@ -178,36 +210,19 @@ def _halves(runs: int) -> list[tuple[int, int]]:
 # Figures ---------------------------------------------------------------------------------------------
 
 
-def _plates(results: dict[str, Result], latencies: Sequence[Latency]) -> Iterator[Plate]:
+def _drawings(results: dict[str, Result], latencies: Sequence[Latency]) -> Iterator[tuple[str, str, str, Figure]]:
+    """Group, name, caption and figure, in the paper's order."""
     for setting in SETTINGS:
-        result = results[setting.name]
-        regret, average, box = setting.figures
-        arms = f"{len(setting.means)} arms, {result.runs} runs"
-        yield Plate(
-            f"regret_{setting.name}",
-            f"The paper's figure {regret}, with UCB1 and the Lai–Robbins line added. {setting.title}, {arms}: mean "
-            "regret (solid), the middle half of the runs (band), the leading terms that the paper calls upper bounds (dashed). "
-            "A straight line here is logarithmic growth; no policy that is consistent on every problem can in the end be less "
-            "steep than the dotted line, whose height means nothing.",
-            _regret_figure(setting, result),
-        )
-        yield Plate(
-            f"average_{setting.name}",
-            f"The paper's figure {average}. {setting.title}: regret divided by the rounds played, after the initial plays.",
-            result.plot_average(title=f"{setting.title}: average regret"),
-        )
-        yield Plate(
-            f"final_{setting.name}",
-            f"The paper's figure {box}. {setting.title}: regret of each run after {HORIZON:,} rounds. Box: quartiles; line: "
-            "median; diamond: mean; dots: runs.",
-            result.plot_final(title=f"{setting.title}: regret at the last round"),
-        )
-    yield Plate(
-        "latency",
-        "Time to score warm arms (1 to 500 impressions each) and pick the best twenty, on one core, checks of the input "
-        "included; band: 5 to 95 % of calls. The paper sets 10 ms for 10,000 arms.",
-        _latency_figure(latencies),
-    )
+        result, title = results[setting.name], setting.title
+        for (what, caption), number in zip(_CAPTIONS.items(), setting.figures, strict=True):
+            if what == "regret":
+                figure = _regret_figure(setting, result)
+            elif what == "average":
+                figure = result.plot_average(title=f"{title}: average regret")
+            else:
+                figure = result.plot_final(title=f"{title}: regret at the last round")
+            yield title, f"{what}_{setting.name}", f"The paper's figure {number}. {caption}", figure
+    yield "Time to rank", "latency", _LATENCY_CAPTION, _latency_figure(latencies)
 
 
 def _regret_figure(setting: _Setting, result: Result) -> Figure:
@@ -215,9 +230,7 @@ def _regret_figure(setting: _Setting, result: Result) -> Figure:
         figures.Line(
             f"{spec}: the paper's “bound”",
             result.checkpoints,
-            theory.dashed_bound(
-                result.means, family=result.family, horizon=result.checkpoints, ball=ball, init=INIT
-            ),
+            theory.dashed_bound(result.means, family=result.family, horizon=result.checkpoints, ball=ball, init=INIT),
             of=spec,
         )
         for spec, ball in BALLS
@@ -229,9 +242,8 @@ def _latency_figure(latencies: Sequence[Latency]) -> Figure:
     timings = []
     for method in dict.fromkeys(row.method for row in latencies):
         rows = [row for row in latencies if row.method == method]
-        columns = (np.array([row[i] for row in rows]) for i in (2, 3, 4))
-        arms = np.array([row.arms for row in rows])
-        timings.append(figures.Timing(method, arms, *columns, baseline=method == BASELINE))
+        arms, ms, low, high = (np.array(column) for column in list(zip(*rows, strict=True))[1:5])
+        timings.append(figures.Timing(method, arms, ms, low, high, baseline=method == BASELINE))
     return figures.draw_latency(timings, limit_ms=LIMIT_MS, title="Time to rank arms, one core")
 
 

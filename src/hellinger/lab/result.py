@@ -169,8 +169,8 @@ class Result:
         focus
             Policies the regret axis is made for, by spec; all if empty.
         title, path
-            A title instead of the family's, and where to save: ``.png``, ``.svg``, ``.pdf``, or all three
-            where there is no suffix.
+            A title instead of the family's, and where to save: ``.png``, ``.svg`` or ``.pdf``; without a
+            suffix PNG and SVG.
         """
         from hellinger import figures
 
