@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from matplotlib import rc_context
 from matplotlib.axes import Axes
@@ -26,7 +27,7 @@ _WIDE = 5.0
 _PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#6A3D9A", "#8C510A", "#000000")
 _HABITUAL = {"hellinger-ucb": 0, "kl-ucb": 1, "ucb1": 2, "thompson": 3, "imed": 4, "hellinger-imed": 5, "uniform": 8}
 
-_STYLE = {
+_STYLE: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
     "font.size": 8,
     "figure.titlesize": 8.5,
