@@ -152,7 +152,8 @@ class Family:
 
     def sample(self, mean: ArrayLike, rng: np.random.Generator, size: int | tuple[int, ...] | None = None) -> Any:
         """Draw rewards of the members with these means."""
-        return self._sample(self._check_mean(mean, "mean"), rng, size)
+        drawn = np.asarray(self._sample(self._check_mean(mean, "mean"), rng, size), np.float64)
+        return drawn if drawn.ndim else float(drawn)
 
     def _sample(self, mean: Floats, rng: np.random.Generator, size: int | tuple[int, ...] | None) -> Any:
         raise NotImplementedError
@@ -173,7 +174,7 @@ class Family:
     def _pairwise(self, kernel: Any, a: Floats, b: Floats) -> Any:
         if a.shape != b.shape:
             try:
-                a, b = np.broadcast_arrays(a, b)
+                a, b = (np.array(each) for each in np.broadcast_arrays(a, b))
             except ValueError:
                 raise ValueError(f"the shapes must broadcast, but got {a.shape} and {b.shape}") from None
         out = np.empty(a.shape)

@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+from hellinger.lab._simulate import simulate
 from hellinger.lab.problem import PAPER_BERNOULLI, PAPER_POISSON, Problem, parse_means
+from hellinger.lab.recorded import read_table, replay_table
 from hellinger.lab.result import Result
-from hellinger.lab.simulate import simulate
 
-__all__ = ["PAPER_BERNOULLI", "PAPER_POISSON", "Problem", "Result", "parse_means", "simulate"]
+__all__ = [
+    "PAPER_BERNOULLI",
+    "PAPER_POISSON",
+    "Problem",
+    "Result",
+    "parse_means",
+    "read_table",
+    "replay_table",
+    "simulate",
+]

@@ -53,10 +53,10 @@ def cells_new(arms: int) -> tuple[Floats, Ints]:
 @inline
 def _before(c: Floats, a: int, b: int) -> bool:
     if c[a, KEY] != c[b, KEY]:
-        return c[a, KEY] > c[b, KEY]
+        return bool(c[a, KEY] > c[b, KEY])
     if c[a, SETTLED] != c[b, SETTLED]:
-        return c[b, SETTLED] > 0.0
-    return c[a, ROOT] < c[b, ROOT]
+        return bool(c[b, SETTLED] > 0.0)
+    return bool(c[a, ROOT] < c[b, ROOT])
 
 
 @inline
@@ -104,7 +104,7 @@ def _down(c: Floats, at: int) -> None:
 @inline
 def _bucket(table: Ints, s: float, n: float) -> int:
     bits = mix(np.float64(s).view(np.uint64) ^ mix(np.float64(n).view(np.uint64)))
-    return np.int64(bits & np.uint64(table.size - 1))
+    return int(np.int64(bits & np.uint64(table.size - 1)))
 
 
 @inline

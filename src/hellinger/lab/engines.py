@@ -16,7 +16,7 @@ Engine: TypeAlias = Callable[[Sequence[Block]], Iterator[tuple[Block, Outcome]]]
 
 
 def local(workers: int | None = None) -> Engine:
-    """This machine's cores: threads, for the players release the interpreter's lock."""
+    """The cores of this machine: threads, for the players release the interpreter's lock."""
     require(workers is None or workers >= 1, "1 <= workers", workers=workers)
     count = workers or len(os.sched_getaffinity(0))
 

@@ -18,7 +18,7 @@ from hellinger.lab.problem import Problem
 from hellinger.lab.result import Result
 from hellinger.policies import Policy, policy
 
-__all__ = ["simulate"]
+__all__ = ["check_policies", "log_spaced", "simulate"]
 
 _STEPS_A_BLOCK = 2_000_000
 
@@ -71,7 +71,7 @@ def simulate(
     progress
         Called with the steps done and their total.
     player
-        ``"scan"`` or ``"lazy"`` instead of the faster; their choices are the same.
+        ``"scan"``, ``"leader"`` or ``"lazy"`` instead of the fastest; their choices are the same.
 
     Examples
     --------
@@ -80,7 +80,7 @@ def simulate(
     [12, 32]
     """
     problem = Problem.make(means, family, seed=seed)
-    chosen = _policies(policies, problem.family, horizon)
+    chosen = check_policies(policies, problem.family, horizon)
     for name, value, least in (("horizon", horizon, 1), ("runs", runs, 1), ("init", init, 0), ("slots", slots, 1)):
         require(value >= least and value == math.floor(value), f"{least} <= {name}, a whole number", **{name: value})
     require(batch >= 1 and delay >= 0, "1 <= batch and 0 <= delay", batch=batch, delay=delay)
@@ -90,10 +90,11 @@ def simulate(
         init * arms <= horizon * slots, "the initial plays fit in the horizon", init=init, arms=arms, horizon=horizon
     )
     require(ties in ("random", "first"), "ties is 'random' or 'first'", ties=ties)
-    require(player in ("auto", "scan", "lazy"), "player is auto, scan or lazy", player=player)
+    players = ("auto", "scan", "leader", "lazy")
+    require(player in players, f"player is one of {', '.join(players)}", player=player)
     require(seed >= 0, "0 <= seed", seed=seed)
     setting = Setting(horizon, init, seed, ties, slots, batch, delay, player)
-    marks = _log_spaced(horizon, checkpoints)
+    marks = log_spaced(horizon, checkpoints)
     size = max(1, min(-(-runs // 2), _STEPS_A_BLOCK // horizon))
     blocks = [
         Block(each, problem, setting, marks, first, min(size, runs - first))
@@ -118,7 +119,8 @@ def simulate(
     )
 
 
-def _policies(given: str | Policy | Sequence[str | Policy], family: families.Family, horizon: int) -> list[Policy]:
+def check_policies(given: str | Policy | Sequence[str | Policy], family: families.Family, horizon: int) -> list[Policy]:
+    """Make the policies, their horizon set; all must differ."""
     each = [given] if isinstance(given, (str, Policy)) else list(given)
     require(len(each) > 0, "there is at least one policy", policies=each)
     made = [policy(one, family=family).at_horizon(max(1, horizon)) for one in each]
@@ -127,7 +129,8 @@ def _policies(given: str | Policy | Sequence[str | Policy], family: families.Fam
     return made
 
 
-def _log_spaced(horizon: int, count: int) -> npt.NDArray[np.int64]:
+def log_spaced(horizon: int, count: int) -> npt.NDArray[np.int64]:
+    """About ``count`` rounds from 1 to the horizon, evenly spaced in their logarithm."""
     require(count >= 1, "1 <= checkpoints", checkpoints=count)
     marks: npt.NDArray[np.int64] = np.unique(np.geomspace(1, horizon, count).round().astype(np.int64))
     return marks if marks[-1] == horizon else np.append(marks[:-1], horizon)
@@ -147,7 +150,7 @@ def _play(
             kept = block.load(folder)
             if kept is not None:
                 outcomes[block.key] = kept
-    steps = {block.key: block.count * block.setting.horizon for block in blocks}
+    steps = {block.key: block.size * block.setting.horizon for block in blocks}
     total = sum(steps.values())
     done = sum(steps[key] for key in outcomes)
     if progress is not None:
