@@ -16,7 +16,7 @@ from hellinger._jit import jit
 from hellinger.errors import require
 from hellinger.lab._block import Setting
 from hellinger.lab._play import largest
-from hellinger.lab._simulate import check_policies, log_spaced
+from hellinger.lab._simulate import check_policies, log_spaced, whole
 from hellinger.lab.result import Result
 from hellinger.policies import Policy
 from hellinger.policies import _dispatch as rules
@@ -96,8 +96,8 @@ def replay_table(
     table = read_table(rewards) if isinstance(rewards, (str, Path)) else np.ascontiguousarray(rewards, np.float64)
     require(table.ndim == 2 and table.size > 0, "rewards is a table of rounds and arms", shape=table.shape)
     rounds, arms = table.shape
-    require(1 <= slots <= arms, "1 <= slots <= arms", slots=slots, arms=arms)
-    require(runs >= 1, "1 <= runs", runs=runs)
+    slots, runs, seed = whole("slots", slots, 1), whole("runs", runs, 1), whole("seed", seed, 0)
+    require(slots <= arms, "slots <= arms", slots=slots, arms=arms)
     require(ties in ("random", "first"), "ties is 'random' or 'first'", ties=ties)
     chosen_family = families.get(family)
     chosen_family._check_mean(table, "reward")
