@@ -16,8 +16,8 @@ import time
 from pathlib import Path
 
 import numpy as np
-from _timing import console, fastest, show, verdict
 
+from _timing import console, fastest, show, verdict
 from hellinger.lab import PAPER_BERNOULLI, Problem, parse_means
 from hellinger.lab._block import Block, Setting, play
 from hellinger.policies import policy
@@ -26,7 +26,8 @@ HERE = Path(__file__).parent
 PEERS = HERE.parent / ".venv-peers"
 HORIZON = 10_000
 SPECS = ("hellinger-ucb", "kl-ucb", "ucb1", "thompson", "imed", "kl-ucb++", "moss", "bayes-ucb")
-ELSEWHERE = "For orientation, published on a similar core: C++ banditlib UCB 105, KL-UCB 3,400, Thompson 1,750; " + (
+ELSEWHERE = (
+    "For orientation, published on a similar core: C++ banditlib UCB 105, KL-UCB 3,400, Thompson 1,750; "
     "Rust banditbench UCB1 140, Hellinger-UCB 3,510, Thompson 807; JAX with 1,000 runs in a batch UCB1 72."
 )
 

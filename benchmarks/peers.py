@@ -1,4 +1,4 @@
-"""Nanoseconds a step of other libraries on a ten-armed Bernoulli problem; run by lab.py in an environment of its own."""
+"""Nanoseconds a step of other libraries on ten Bernoulli arms; run by lab.py in an environment of its own."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def log(x: float) -> float:
 
 def interpret() -> None:
     """Put Python functions in the place of those that only compiled code can call."""
-    math.log = log
+    math.log = log  # type: ignore[assignment]
     for module in map(sys.modules.get, filter(lambda name: name.startswith("hellinger.families."), sys.modules)):
         for name in ("betaincinv", "gammaincinv", "gammainccinv", "ndtri"):
             if hasattr(module, name):
@@ -42,7 +42,7 @@ SATURATED = np.repeat([1.0, 0.999, 0.0], [8, 8, 2])
 
 def differing(policy: str, family: families.Family, scan: Result, **setting: Any) -> str | None:
     """In what the other players differ from the full scan, if in anything."""
-    for player in ("lazy", "pages"):
+    for player in ("leader", "lazy", "pages"):
         other = simulate(policy, family=family, player=player, workers=1, **setting)
         for name in ("regret", "pulls", "reward"):
             if not np.array_equal(getattr(scan, name), getattr(other, name)):

@@ -14,10 +14,13 @@ import numpy as np
 from hellinger._jit import inline
 
 __all__ = [
+    "bhattacharyya_trials",
     "expm1x",
     "kl_pair",
+    "kl_trials",
     "log_cosh_ball",
     "phi",
+    "phi_at",
     "phi_inverse",
     "phi_inverse_below",
     "quotient",
@@ -59,11 +62,16 @@ def expm1x(x: float) -> tuple[float, float]:
 
 @inline
 def phi(u: float) -> float:
-    """φ(u) = u − log(1 + u) for u > −1, without cancellation: the Bregman divergence of −log.
+    """φ(u) = u − log(1 + u) for u > −1, without cancellation: the Bregman divergence of −log."""
+    return phi_at(u, 1.0 + u)
 
-    1 + u = 2ᵏ·(1 + f); with s = f/(2+f), log(1+f) = f − f·s + s³·P(s²), and f = u where k = 0.
+
+@inline
+def phi_at(u: float, z: float) -> float:
+    """φ(u) where z = 1 + u is known to more digits than u has left close to −1.
+
+    z = 2ᵏ·(1 + f); with s = f/(2+f), log(1+f) = f − f·s + s³·P(s²), and f = u where k = 0.
     """
-    z = 1.0 + u
     bits = np.float64(z).view(np.int64)
     exponent = (bits - np.int64(_SQRT_HALF_BITS)) >> np.int64(52)
     mantissa = np.int64(bits - (exponent << np.int64(52))).view(np.float64)
@@ -75,6 +83,36 @@ def phi(u: float) -> float:
     low = (0.6666666666666735 + 0.3999999999940942 * w) + w2 * (0.2857142874366239 + 0.22222198432149784 * w)
     p = low + w2 * w2 * ((0.18183572162161805 + 0.15313837699209373 * w) + w2 * 0.14798198605116586)
     return ((u - f) - k * _LN2_HIGH) + (f * s - s * w * p - k * _LN2_LOW)
+
+
+@inline
+def kl_trials(p: float, q: float, n: float) -> float:
+    """KL between Binomial(n) means p and q: p·φ(d/p) + (n−p)·φ(−d/(n−p)), d = q − p.
+
+    The linear terms have cancelled on paper, and both parts are ≥ 0.
+    """
+    if p == q:
+        return 0.0
+    if q == 0.0 or q == n:
+        return math.inf
+    d = q - p
+    up = d if p == 0.0 else p * phi_at(d / p, q / p)
+    down = -d if p == n else (n - p) * phi_at(-d / (n - p), (n - q) / (n - p))
+    return up + down
+
+
+@inline
+def bhattacharyya_trials(p: float, q: float, n: float) -> float:
+    """B between Binomial(n) means p and q, over n.
+
+    e⁻ᴮ is the cosine, and sine the difference below, of the angle between (√p, √(n−p)) and q's.
+    """
+    cos = math.sqrt(p * q) + math.sqrt((n - p) * (n - q))
+    total = math.sqrt(q * (n - p)) + math.sqrt(p * (n - q))
+    sin = 0.0 if p == q else (q - p) / total
+    if cos > 0.7 * n:
+        return -0.5 * math.log1p(-sin * sin)
+    return -math.log(cos / n)
 
 
 @inline

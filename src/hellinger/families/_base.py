@@ -152,7 +152,8 @@ class Family:
 
     def sample(self, mean: ArrayLike, rng: np.random.Generator, size: int | tuple[int, ...] | None = None) -> Any:
         """Draw rewards of the members with these means."""
-        return self._sample(self._check_mean(mean, "mean"), rng, size)
+        drawn = np.asarray(self._sample(self._check_mean(mean, "mean"), rng, size), np.float64)
+        return drawn if drawn.ndim else float(drawn)
 
     def _sample(self, mean: Floats, rng: np.random.Generator, size: int | tuple[int, ...] | None) -> Any:
         raise NotImplementedError

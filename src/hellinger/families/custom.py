@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numba
@@ -148,7 +149,9 @@ class ExponentialFamily(Family, _NoParameters):
 
 def _compiled(function: Scalar, argument: Any) -> Any:
     """``function`` compiled for one argument type, or called as Python from compiled code, or None."""
-    compiled = numba.njit(**OPTIONS)(function)
+    if not callable(function):
+        return None
+    compiled = numba.njit(**OPTIONS)(_plain(function))
     try:
         compiled.compile((argument,))
     except numba.core.errors.NumbaError:
@@ -182,6 +185,17 @@ def _compiled(function: Scalar, argument: Any) -> Any:
     wrapped = numba.njit(error_model="numpy")(call if argument == numba.float64 else call_complex)
     wrapped.compile((argument,))
     return wrapped
+
+
+def _plain(function: Scalar) -> Scalar:
+    """A function that numba takes: a ufunc, a partial or a method is called through one."""
+    if isinstance(function, FunctionType):
+        return function
+
+    def call(value: Any) -> Any:
+        return function(value)
+
+    return call
 
 
 def _complex_step(log_partition: Scalar) -> Any:

@@ -18,7 +18,7 @@ class Exponential(Gamma):
     """Positive rewards with variance mean²: :class:`Gamma` of shape 1.
 
     >>> Exponential().kl_upper(1.0, 0.5)
-    3.305...
+    3.314...
     """
 
     __slots__ = ()

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from hellinger._numerics import log_cosh_ball, phi, phi_inverse_below
+from hellinger._numerics import log_cosh_ball, phi_at, phi_inverse_below
 from hellinger._random import gamma
 from hellinger._special import gammaincinv
 from hellinger.errors import require
@@ -64,7 +64,7 @@ class Gamma(Family, _Parameters):
             return 0.0
         if p == 0.0 or q == 0.0 or q == math.inf:
             return math.inf
-        return self.shape * phi((p - q) / q)
+        return self.shape * phi_at((p - q) / q, p / q)
 
     def _bhattacharyya(self, p: float, q: float) -> float:
         if p == q:

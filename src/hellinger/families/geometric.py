@@ -17,7 +17,7 @@ class Geometric(NegativeBinomial):
     """Counts 0, 1, 2… with variance m + m²: :class:`NegativeBinomial` with r = 1.
 
     >>> Geometric().hellinger_upper(1.0, 0.1)
-    3.020...
+    3.135...
     """
 
     __slots__ = ()

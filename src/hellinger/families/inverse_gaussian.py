@@ -16,7 +16,7 @@ from hellinger.families._base import Family, Floats
 
 __all__ = ["InverseGaussian"]
 
-_EDGE_HIGH, _EDGE_LOW = 4.82842712474619, 9.667293313452913e-17  # 2(1 + √2) to 32 digits
+_EDGE_HIGH, _EDGE_LOW = 4.82842712474619, 2.5074334358100436e-16  # 2(1 + √2) to 32 digits
 
 
 class _Parameters(NamedTuple):
@@ -31,7 +31,7 @@ class InverseGaussian(Family, _Parameters):
     working precision, so the bound keeps all its digits up to its pole.
 
     >>> InverseGaussian(2.0).hellinger_upper([1.0, 1.0], [0.1, 0.5])
-    array([2.899...,        inf])
+    array([2.212...,        inf])
     """
 
     __slots__ = ()

@@ -23,8 +23,8 @@ __all__ = ["Block", "Outcome", "Setting", "play"]
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-_LAZY_FROM = 48
-"""From so many arms on the lazy player is faster than the scan (benchmarks/lab.py)."""
+_LAZY_FROM = 64
+"""From so many arms on the lazy player is faster than the others (benchmarks/lab.py)."""
 
 
 class Setting(NamedTuple):
@@ -104,8 +104,14 @@ def play(block: Block) -> Outcome:
     outcome = block._empty()
     own = int.from_bytes(hashlib.sha256(f"{block.policy.spec} {family.spec}".encode()).digest()[:8], "little")
     root = np.random.SeedSequence(setting.seed).generate_state(1, np.uint64)[0]
-    paged = setting.player == "pages" or (setting.slots, setting.batch, setting.delay) != (1, 1, 0)
-    lazy = rule.rising and not paged and (setting.player == "lazy" or (setting.player == "auto" and arms >= _LAZY_FROM))
+    paged = (setting.slots, setting.batch, setting.delay) != (1, 1, 0)
+    player = setting.player
+    if paged:
+        player = "pages"
+    elif not rule.rising and player != "pages":
+        player = "scan"
+    elif player == "auto":
+        player = "leader" if arms < _LAZY_FROM else "lazy"
     width = arms if rule.relative or rule.random else -(-arms // 8) * 8
     for i in range(block.size):
         run = block.first + i
@@ -118,11 +124,13 @@ def play(block: Block) -> Outcome:
             rng = np.random.Generator(np.random.Philox(np.random.SeedSequence([setting.seed, run, 2, own])))
         shuffled, regret = means[order], outcome.regret[i]
         common = (rule, family, shuffled, order, streams, setting.init)
-        if paged:
+        if player == "pages":
             pages = (rng, rule.random, setting.slots, setting.batch, setting.delay)
             total = _play.pages(*common, *pages, checkpoints, regret, outcome.pulls)
-        elif lazy:
+        elif player == "lazy":
             total = _play.lazy(*common, checkpoints, regret, outcome.pulls)
+        elif player == "leader":
+            total = _play.leader(*common, width, checkpoints, regret, outcome.pulls)
         else:
             total = _play.scan(*common, rng, width, checkpoints, regret, outcome.pulls)
         outcome.reward[i] = total

@@ -70,7 +70,7 @@ def simulate(
     progress
         Called with the steps done and their total.
     player
-        ``"scan"``, ``"lazy"`` or ``"pages"`` instead of the fastest; their choices are the same.
+        ``"scan"``, ``"leader"``, ``"lazy"`` or ``"pages"`` instead of the fastest; their choices are the same.
 
     Examples
     --------
@@ -94,7 +94,8 @@ def simulate(
         horizon=horizon,
     )
     require(ties in ("random", "first"), "ties is 'random' or 'first'", ties=ties)
-    require(player in ("auto", "scan", "lazy", "pages"), "player is auto, scan, lazy or pages", player=player)
+    players = ("auto", "scan", "leader", "lazy", "pages")
+    require(player in players, f"player is one of {', '.join(players)}", player=player)
     setting = Setting(horizon, init, seed, ties, slots, batch, delay, player)
     marks = log_spaced(horizon, checkpoints)
     size = max(1, min(-(-runs // 2), _STEPS_A_BLOCK // horizon))

@@ -5,19 +5,25 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import shutil
-import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from hellinger import theory
 from hellinger.errors import require
 from hellinger.lab._block import Setting
+from hellinger.lab._folder import whole_folder
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from hellinger.figures import Curve, Line
 
 __all__ = ["Difference", "Result"]
 
@@ -132,24 +138,89 @@ class Result:
             frames.append(pl.DataFrame({"policy": [spec] * self.checkpoints.size, **columns}))
         return pl.concat(frames)
 
+    # Drawing ------------------------------------------------------------------------------------------
+
+    def curves(self) -> list[Curve]:
+        """Mean regret of each policy at the checkpoints, with the middle half of runs."""
+        from hellinger.figures import Curve  # matplotlib is loaded only when something is drawn
+
+        low, high = np.quantile(self.regret, [0.25, 0.75], axis=1)
+        return [
+            Curve(spec, self.checkpoints, self.regret[i].mean(axis=0), low[i], high[i])
+            for i, spec in enumerate(self.policies)
+        ]
+
+    def plot_regret(
+        self,
+        *,
+        bounds: Sequence[Line] = (),
+        lai_robbins: bool = True,
+        focus: Sequence[str] = (),
+        title: str | None = None,
+        path: str | Path | None = None,
+    ) -> Figure:
+        """Draw mean regret on a logarithmic time axis, with the middle half of runs.
+
+        Parameters
+        ----------
+        bounds
+            Lines to draw dashed.
+        lai_robbins
+            Whether to draw Σ Δᵢ/KL(μᵢ ‖ μ*)·log t, the least slope of a uniformly consistent policy; not
+            drawn in any case where several arms are played a round.
+        focus
+            Policies the regret axis is made for, by spec; all if empty.
+        title, path
+            A title instead of the family's, and where to save: ``.png``, ``.svg`` or ``.pdf``; without a
+            suffix PNG and SVG.
+        """
+        from hellinger import figures
+
+        lower = None
+        if lai_robbins and self.setting.slots == 1:
+            slope = theory.lai_robbins(self.means, family=self.family)
+            lower = figures.Line("Lai–Robbins slope", self.checkpoints, slope * np.log(self.checkpoints))
+        title = self._title("regret") if title is None else title
+        drawn = figures.draw_regret(self.curves(), bounds=bounds, lower=lower, focus=focus, title=title)
+        return self._drawn(drawn, path)
+
+    def plot_average(self, *, title: str | None = None, path: str | Path | None = None) -> Figure:
+        """Draw mean regret per round, from the first round on in which policies choose, on a logarithmic axis."""
+        from hellinger import figures
+
+        start = max(1, self.setting.init * self.means.size // self.setting.slots)
+        title = self._title("average regret") if title is None else title
+        return self._drawn(figures.draw_average(self.curves(), start=start, title=title), path)
+
+    def plot_final(self, *, title: str | None = None, path: str | Path | None = None) -> Figure:
+        """Draw the runs' regrets at the horizon as box plots."""
+        from hellinger import figures
+
+        title = self._title("regret at the last round") if title is None else title
+        finals = dict(zip(self.policies, self.final, strict=True))
+        return self._drawn(figures.draw_final(finals, title=title), path)
+
+    def _title(self, what: str) -> str:
+        return f"{self.family.partition('(')[0].capitalize()} rewards, {self.means.size:,} arms: {what}"
+
+    @staticmethod
+    def _drawn(figure: Figure, path: str | Path | None) -> Figure:
+        from hellinger import figures
+
+        if path is not None:
+            figures.save(figure, path)
+        return figure
+
     # Keeping ------------------------------------------------------------------------------------------
 
     def save(self, folder: str | Path) -> Path:
         """Write the result as Parquet beside its metadata, in one folder; whole or not at all.
 
-        The metadata come last and name the contents of the rest, so that a mixture of two results is not
-        taken for one.
+        The metadata name the contents of the rest, so that a mixture of two results is not taken for one.
         """
-        target = Path(folder)
-        target.mkdir(parents=True, exist_ok=True)
-        partial = Path(tempfile.mkdtemp(prefix=".partial-", dir=target))
-        try:
+        with whole_folder(folder) as partial:
             self._write(partial)
-            for name in (*(f"{array}.parquet" for array in _ARRAYS), "result.json"):
-                (partial / name).replace(target / name)
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
-        return target
+        return Path(folder)
 
     def _write(self, folder: Path) -> None:
         policies, runs, marks = self.regret.shape

@@ -129,7 +129,7 @@ class Policy:
         horizon: float | None = None,
     ) -> None:
         """:meth:`index` into an array, with nothing checked but what the policy needs."""
-        rule = self.rule if horizon is None else self.rule.at_horizon(horizon)
+        rule = self.rule if horizon is None else self.at_horizon(horizon).rule
         if math.isnan(rule.horizon):
             raise ValueError(f"{self.name} needs the horizon: give horizon= (or anytime=true, where it takes it)")
         if rule.random and rng is None:
@@ -140,10 +140,15 @@ class Policy:
         return f"policy({self.spec!r}, family={self.family})"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Policy) and (self.name, self.rule) == (other.name, other.rule)
+        return isinstance(other, Policy) and self._key() == other._key()
 
     def __hash__(self) -> int:
-        return hash((self.name, self.rule))
+        return hash(self._key())
+
+    def _key(self) -> tuple[object, ...]:
+        # not the rule: a tuple's equality does not see the class of a ball or a level
+        arguments = _registry.available()[self.name].parameters | self.arguments
+        return (self.name, self.family, tuple(sorted(arguments.items())))
 
 
 def policy(spec: str | Policy, *, family: str | families.Family | None = None, **arguments: Any) -> Policy:

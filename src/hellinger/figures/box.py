@@ -1,0 +1,53 @@
+"""Regret at the last round, run by run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+from matplotlib.figure import Figure
+
+from hellinger.errors import require
+from hellinger.figures._style import INK, blank, colours, spread_axis, styled
+
+__all__ = ["draw_final"]
+
+
+def draw_final(finals: Mapping[str, npt.NDArray[np.float64]], *, title: str = "") -> Figure:
+    """Box plot of final regrets: quartiles, whiskers to 1.5 IQR, every run as a dot, the mean as a diamond.
+
+    The axis is logarithmic where values differ too much for a linear one and none is zero or less.
+    """
+    require(len(finals) > 0, "there is at least one policy", policies=len(finals))
+    labels = list(finals)
+    values = np.concatenate([finals[label] for label in labels])
+    with styled():
+        figure, axes = blank(height=2.6 + 0.12 * max(0, len(labels) - 4), title=title)
+        chosen = colours(labels)
+        positions = np.arange(len(labels), 0, -1)
+        for at, label in zip(positions, labels, strict=True):
+            runs, colour = finals[label], chosen[label]
+            # spread by rank in the golden ratio's sequence: even, and the same at every drawing
+            jitter = (np.arange(runs.size) * 0.6180339887) % 1.0 - 0.5
+            axes.plot(runs, at - 0.36 + 0.12 * jitter, ".", color=colour, markersize=1.6, alpha=0.55, mew=0)
+            axes.boxplot(
+                runs,
+                positions=[at],
+                orientation="horizontal",
+                widths=0.34,
+                showfliers=False,
+                showmeans=True,
+                patch_artist=True,
+                manage_ticks=False,
+                boxprops={"facecolor": colour + "33", "edgecolor": colour, "linewidth": 0.9},
+                medianprops={"color": colour, "linewidth": 1.6},
+                whiskerprops={"color": colour, "linewidth": 0.9},
+                capprops={"color": colour, "linewidth": 0.9},
+                meanprops={"marker": "D", "markersize": 2.6, "markerfacecolor": INK, "markeredgecolor": "white"},
+            )
+        spread_axis(axes, values, "regret at the last round", "reward units")
+        axes.set_yticks(positions, labels)
+        axes.set_ylim(0.35, len(labels) + 0.5)
+        axes.grid(visible=False, axis="y")
+    return figure
