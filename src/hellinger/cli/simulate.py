@@ -26,7 +26,8 @@ __all__ = ["emit_result", "print_result", "show", "simulate", "tracked"]
 def tracked(what: str, *, quiet: bool = False) -> Iterator[Callable[[int, int], None]]:
     """Show a progress bar on standard error, and give the function that moves it."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=progress_console, transient=True, disable=quiet) as bar:
+    hidden = quiet or not progress_console.is_terminal  # elsewhere a bar would only leave empty lines
+    with Progress(*columns, console=progress_console, transient=True, disable=hidden) as bar:
         task = bar.add_task(f"{what} (compiling what is new)", total=None)
 
         def move(done: int, total: int) -> None:

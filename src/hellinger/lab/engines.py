@@ -85,5 +85,6 @@ def get(engine: str | Engine, *, workers: int | None = None) -> Engine:
     if engine == "local":
         return local(workers)
     scheme, _, address = engine.partition("://")
-    require(scheme == "dask" and ":" in address, "engine is local or dask://host:port", engine=engine)
+    host, _, port = address.rpartition(":")
+    require(scheme == "dask" and host != "" and port.isdecimal(), "engine is local or dask://host:port", engine=engine)
     return dask(address)

@@ -32,16 +32,23 @@ def read_table(path: str | Path) -> Floats:
     """Read a CSV of rewards, a row for each round and a column for each arm; a first row of names is skipped."""
     try:
         frame = pl.read_csv(path, has_header=False, infer_schema_length=0)
-        first = frame.row(0)
-        try:
-            [float(cell) for cell in first]
-        except (TypeError, ValueError):
+        if not any(map(_is_number, frame.row(0))):
             frame = frame.slice(1)
         table = frame.cast(pl.Float64).to_numpy()
     except (OSError, pl.exceptions.PolarsError) as error:
-        raise ValueError(f"rewards must be a CSV of numbers, but {str(path)!r} is not: {error}") from None
+        raise ValueError(
+            f"rewards must be a CSV of numbers, but {str(path)!r} is not: {str(error).splitlines()[0]}"
+        ) from None
     require(np.isfinite(table).all(), "every cell is a number", rewards=str(path))
     return np.ascontiguousarray(table)
+
+
+def _is_number(cell: str | None) -> bool:
+    try:
+        float(cell or "")
+    except ValueError:
+        return False
+    return True
 
 
 @jit
