@@ -60,7 +60,7 @@ def dask(address: str, *, timeout: float = 10.0) -> Engine:
                 raise ValueError(f"the cluster must have a worker, but dask://{address} has none") from None
             _check_sources(client, address)
             futures: dict[Any, Block] = {client.submit(play, block, key=block.key): block for block in blocks}
-            for future in as_completed(list(futures)):
+            for future in as_completed(list(futures), loop=client.loop):
                 block = futures.pop(future)  # let go of it, so that the cluster does too
                 yield block, future.result()
 
