@@ -21,12 +21,12 @@ from hellinger.errors import require
 from hellinger.lab import engines
 from hellinger.lab._block import Block
 from hellinger.lab._folder import whole_folder
+from hellinger.lab._simulate import simulate
 from hellinger.lab.claims import BALLS, HELLINGER, KL, LIMIT_MS, UCB1, C, Claim, latency_claims, setting_claims
 from hellinger.lab.latency import BASELINE, Latency, measure_latency
 from hellinger.lab.problem import PAPER_BERNOULLI, PAPER_POISSON, Problem
 from hellinger.lab.report import Plate, render_report
 from hellinger.lab.result import Result
-from hellinger.lab.simulate import simulate
 from hellinger.policies import policy
 
 __all__ = ["Reproduction", "Say", "reproduce"]
