@@ -18,7 +18,7 @@ $(READY): requirements.txt pyproject.toml
 	touch $@
 
 run: install  ## Show the main job: a comparison of policies
-	$(BIN)/hellinger policies
+	$(BIN)/hellinger simulate --policies 'hellinger-ucb,kl-ucb,ucb1,imed,thompson'
 
 test: install  ## Run the tests
 	$(BIN)/pytest -n auto --dist worksteal
@@ -35,11 +35,13 @@ format: install  ## Put the sources in order
 
 bench: install  ## Measure speed, as ratios within one run
 	$(BIN)/python benchmarks/index.py
+	$(BIN)/python benchmarks/lab.py
+	$(BIN)/python benchmarks/pool.py
 
 lock: install  ## Pin what pyproject.toml asks for, with hashes
 	$(BIN)/python -m pip install --quiet pip-tools
 	$(BIN)/pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-header --no-annotate \
-		--strip-extras --allow-unsafe --extra dev --output-file requirements.txt pyproject.toml
+		--strip-extras --allow-unsafe --extra dev --extra cluster --output-file requirements.txt pyproject.toml
 
 clean:  ## Remove what was built
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
+	rm -rf .venv .venv-peers .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist

@@ -2,19 +2,44 @@
 
 >>> import hellinger
 >>> hellinger.policy("hellinger-ucb").index(sums=[0, 3, 30], pulls=[0, 10, 100], t=111)
-array([1.        , 0.75..., 0.45...])
+array([1.        , 0.772..., 0.453...])
 """
 
 from __future__ import annotations
 
 from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
 
-from hellinger import families, policies
+from hellinger import families, policies, theory
 from hellinger.bandit import Bandit
 from hellinger.errors import HellingerWarning
 from hellinger.policies import Policy, policy
 from hellinger.pool import Pool
 
-__all__ = ["Bandit", "HellingerWarning", "Policy", "Pool", "__version__", "families", "policies", "policy"]
+if TYPE_CHECKING:
+    from hellinger.lab import Result, simulate
+
+__all__ = [
+    "Bandit",
+    "HellingerWarning",
+    "Policy",
+    "Pool",
+    "Result",
+    "__version__",
+    "families",
+    "policies",
+    "policy",
+    "simulate",
+    "theory",
+]
 
 __version__ = version("hellinger")
+
+
+def __getattr__(name: str) -> Any:
+    """Import the laboratory, and Polars with it, only when it is asked for."""
+    if name in ("Result", "simulate"):
+        from hellinger import lab
+
+        return getattr(lab, name)
+    raise AttributeError(f"module 'hellinger' has no attribute {name!r}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import pickle
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -16,10 +17,10 @@ from typing import Any, TypeVar
 
 import numba
 from numba import types
-from numba.core.caching import FunctionCache
+from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.extending import overload
 
-__all__ = ["OPTIONS", "dispatch", "entry", "helper", "inline", "jit"]
+__all__ = ["DIGEST", "OPTIONS", "dispatch", "entry", "helper", "inline", "jit"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -42,7 +43,7 @@ def _digest() -> str:
 def _cache_dir() -> str:
     root = os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     for candidate in (Path(root) / "hellinger", Path(tempfile.gettempdir()) / f"hellinger-{os.getuid()}"):
-        folder = candidate / _digest()
+        folder = candidate / DIGEST
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError:
@@ -52,6 +53,8 @@ def _cache_dir() -> str:
     return ""
 
 
+DIGEST = _digest()
+"""Names the state of the sources: cached machine code and kept results belong to one."""
 _CACHE_DIR = _cache_dir()
 
 
@@ -62,8 +65,36 @@ def _lasting(argument: types.Type) -> bool:
     return True
 
 
+class _Files(IndexDataCacheFile):  # type: ignore[misc]
+    """One file for each specialisation, named by it and holding it, instead of a numbered file and an index.
+
+    Two processes that compile at the same time would give the same number to different specialisations,
+    and a third would then run the machine code of the wrong one.
+    """
+
+    def _path(self, key: object) -> Path:
+        name = hashlib.sha256(repr(key).encode()).hexdigest()[:24]
+        return Path(self._cache_path) / f"{self._index_name.removesuffix('.nbi')}.{name}.nbc"
+
+    def save(self, key: object, data: object) -> None:
+        with self._open_for_write(str(self._path(key))) as file:
+            file.write(self._dump((self._version, self._source_stamp, key, data)))
+
+    def load(self, key: object) -> object:
+        try:
+            version, stamp, saved, data = pickle.loads(self._path(key).read_bytes())
+        except (OSError, EOFError, pickle.UnpicklingError, AttributeError, ImportError):
+            return None  # absent, or of a class that is no longer there
+        # two classes of one name have one file: the later one keeps it
+        return data if (version, stamp, saved) == (self._version, self._source_stamp, key) else None
+
+
 class _Cache(FunctionCache):  # type: ignore[misc]
     """numba's cache on disk, passing over specialisations for classes made at run time."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)
+        self._cache_file = _Files(self._cache_path, self._impl.filename_base, self._impl.locator.get_source_stamp())
 
     def load_overload(self, sig: tuple[types.Type, ...], target_context: object) -> object:
         return super().load_overload(sig, target_context) if all(map(_lasting, sig)) else None

@@ -10,13 +10,14 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from hellinger.errors import HellingerWarning
 
-__all__ = ["JsonFlag", "app", "console", "emit", "run"]
+__all__ = ["JsonFlag", "app", "console", "emit", "progress_console", "run"]
 
 console = Console()
-_errors = Console(stderr=True)
+progress_console = Console(stderr=True)
 
 app = typer.Typer(
     help="Hellinger-UCB and its rivals: exact confidence bounds, simulation and cold-start ranking.",
@@ -55,7 +56,7 @@ def root(
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    _errors.print(f"[yellow]warning:[/] {message}", highlight=False)
+    progress_console.print(f"[yellow]warning:[/] {message}", highlight=False)
 
 
 def run() -> None:
@@ -65,5 +66,6 @@ def run() -> None:
     try:
         app()
     except (ValueError, OSError) as error:
-        _errors.print(f"[red]error:[/] {error}", highlight=False, soft_wrap=True)
+        line = " ".join(str(error).split())
+        progress_console.print(f"[red]error:[/] {escape(line)}", highlight=False, soft_wrap=True)
         sys.exit(2)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "bhattacharyya",
+    "draw",
     "hellinger2",
     "hellinger_upper",
     "infimum",
@@ -103,6 +104,12 @@ def hellinger_upper(self: Family, m: float, x: float) -> float:
 def kl_upper(self: Family, m: float, x: float) -> float:
     """Largest q with kl(m, q) ≤ x."""
     return self._kl_upper(m, x)
+
+
+@dispatch
+def draw(self: Family, m: float, z: np.uint64) -> float:
+    """One reward of the member with mean m, as a function of one random word."""
+    return self._draw(m, z)
 
 
 @dispatch

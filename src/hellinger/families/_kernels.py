@@ -20,21 +20,21 @@ Floats = npt.NDArray[np.float64]
 def kl(family: Family, p: Floats, q: Floats, out: Floats) -> None:
     """KL(p ‖ q)."""
     for i in range(out.size):
-        out[i] = d.kl(family, p[i], q[i])
+        out[i] = d.kl(family, p[i], q[i]) + 0.0 * p[i]  # p is finite, or NaN whatever q is
 
 
 @jit
 def bhattacharyya(family: Family, p: Floats, q: Floats, out: Floats) -> None:
     """B(p, q)."""
     for i in range(out.size):
-        out[i] = d.bhattacharyya(family, p[i], q[i])
+        out[i] = d.bhattacharyya(family, p[i], q[i]) + 0.0 * p[i]  # p is finite, or NaN whatever q is
 
 
 @jit
 def hellinger2(family: Family, p: Floats, q: Floats, out: Floats) -> None:
     """H²(p, q)."""
     for i in range(out.size):
-        out[i] = d.hellinger2(family, p[i], q[i])
+        out[i] = d.hellinger2(family, p[i], q[i]) + 0.0 * p[i]  # p is finite, or NaN whatever q is
 
 
 @jit

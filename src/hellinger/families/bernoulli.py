@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hellinger._numerics import expm1x, kl_pair, phi
+from hellinger._numerics import bhattacharyya_trials, expm1x, kl_pair, kl_trials
+from hellinger._random import uniform
 from hellinger._special import betaincinv
 from hellinger.families._base import Family, Floats
 
@@ -28,7 +29,7 @@ class Bernoulli(Family, _NoParameters):
     >>> Bernoulli().hellinger_upper(0.0, 0.1)
     0.18126924692201815
     >>> Bernoulli().kl_upper([0.0, 0.5, 1.0], 0.1).round(6).tolist()
-    [0.095163, 0.712871, 1.0]
+    [0.095163, 0.712879, 1.0]
     """
 
     __slots__ = ()
@@ -64,24 +65,10 @@ class Bernoulli(Family, _NoParameters):
         return m * (1.0 - m)
 
     def _kl(self, p: float, q: float) -> float:
-        # p·φ(d/p) + (1−p)·φ(−d/(1−p)): the linear terms have cancelled on paper, and both parts are ≥ 0.
-        if p == q:
-            return 0.0
-        if (q == 0.0) or (q == 1.0):
-            return math.inf
-        d = q - p
-        up = d if p == 0.0 else p * phi(d / p)
-        down = -d if p == 1.0 else (1.0 - p) * phi(-d / (1.0 - p))
-        return up + down
+        return kl_trials(p, q, 1.0)
 
     def _bhattacharyya(self, p: float, q: float) -> float:
-        # e⁻ᴮ is the cosine, and sine the difference below, of the angle between (√p, √(1−p)) and q's.
-        cos = math.sqrt(p * q) + math.sqrt((1.0 - p) * (1.0 - q))
-        total = math.sqrt(q * (1.0 - p)) + math.sqrt(p * (1.0 - q))
-        sin = 0.0 if p == q else (q - p) / total
-        if cos > 0.7:
-            return -0.5 * math.log1p(-sin * sin)
-        return -math.log(cos)
+        return bhattacharyya_trials(p, q, 1.0)
 
     def _hellinger_upper(self, m: float, x: float) -> float:
         e, _ = expm1x(2.0 * x)
@@ -94,10 +81,13 @@ class Bernoulli(Family, _NoParameters):
         e, _ = expm1x(kl_pair(m, r, 1.0, x))
         q = m - r * e
         q = m if x == 0.0 or m == 1.0 else q
-        return 1.0 if x == math.inf else q
+        return 1.0 if x == math.inf and not math.isnan(m) else q
+
+    def _draw(self, m: float, z: np.uint64) -> float:
+        return 1.0 if uniform(z) < m else 0.0
 
     def _sample(self, mean: Floats, rng: np.random.Generator, size: int | tuple[int, ...] | None) -> Any:
-        return rng.binomial(1, mean, size).astype(float)
+        return rng.binomial(1, mean, size)
 
     def _proper_prior(self) -> bool:
         return True

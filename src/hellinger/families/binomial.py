@@ -8,6 +8,8 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from hellinger._numerics import bhattacharyya_trials, kl_trials
+from hellinger._random import binomial
 from hellinger._special import betaincinv
 from hellinger.errors import require
 from hellinger.families import _dispatch as d
@@ -27,7 +29,7 @@ class Binomial(Family, _Parameters):
     """Rewards 0…n, n independent trials each; distances are n times those of :class:`Bernoulli`.
 
     >>> Binomial(10).hellinger_upper(3.0, 0.5)
-    5.973...
+    6.070...
     """
 
     __slots__ = ()
@@ -67,10 +69,10 @@ class Binomial(Family, _Parameters):
         return m * (self.n - m) / self.n
 
     def _kl(self, p: float, q: float) -> float:
-        return self.n * d.kl(_BERNOULLI, p / self.n, q / self.n)
+        return kl_trials(p, q, self.n)
 
     def _bhattacharyya(self, p: float, q: float) -> float:
-        return self.n * d.bhattacharyya(_BERNOULLI, p / self.n, q / self.n)
+        return self.n * bhattacharyya_trials(p, q, self.n)
 
     def _hellinger_upper(self, m: float, x: float) -> float:
         q = self.n * d.hellinger_upper(_BERNOULLI, m / self.n, x / self.n)
@@ -80,8 +82,11 @@ class Binomial(Family, _Parameters):
         q = self.n * d.kl_upper(_BERNOULLI, m / self.n, x / self.n)
         return m if x == 0.0 else q
 
+    def _draw(self, m: float, z: np.uint64) -> float:
+        return binomial(self.n, m / self.n, z)[0]
+
     def _sample(self, mean: Floats, rng: np.random.Generator, size: int | tuple[int, ...] | None) -> Any:
-        return rng.binomial(int(self.n), mean / self.n, size).astype(float)
+        return rng.binomial(int(self.n), mean / self.n, size)
 
     def _proper_prior(self) -> bool:
         return True

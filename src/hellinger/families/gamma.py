@@ -8,7 +8,8 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from hellinger._numerics import log_cosh_ball, phi, phi_inverse_below
+from hellinger._numerics import log_cosh_ball, phi_at, phi_inverse_below
+from hellinger._random import gamma
 from hellinger._special import gammaincinv
 from hellinger.errors import require
 from hellinger.families._base import Family, Floats
@@ -63,7 +64,7 @@ class Gamma(Family, _Parameters):
             return 0.0
         if p == 0.0 or q == 0.0 or q == math.inf:
             return math.inf
-        return self.shape * phi((p - q) / q)
+        return self.shape * phi_at((p - q) / q, p / q)
 
     def _bhattacharyya(self, p: float, q: float) -> float:
         if p == q:
@@ -87,6 +88,9 @@ class Gamma(Family, _Parameters):
         if m == 0.0 and not math.isnan(x):
             return 0.0
         return m * math.exp(phi_inverse_below(x / self.shape))
+
+    def _draw(self, m: float, z: np.uint64) -> float:
+        return m / self.shape * gamma(self.shape, z)[0]
 
     def _sample(self, mean: Floats, rng: np.random.Generator, size: int | tuple[int, ...] | None) -> Any:
         return rng.gamma(self.shape, mean / self.shape, size)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from hellinger._random import normal
 from hellinger._special import ndtri
 from hellinger.errors import require
 from hellinger.families._base import Family, Floats
@@ -74,6 +75,9 @@ class Gaussian(Family, _Parameters):
 
     def _kl_upper(self, m: float, x: float) -> float:
         return m + self.sigma * math.sqrt(2.0 * x)
+
+    def _draw(self, m: float, z: np.uint64) -> float:
+        return m + self.sigma * normal(z)[0]
 
     def _sample(self, mean: Floats, rng: np.random.Generator, size: int | tuple[int, ...] | None) -> Any:
         return rng.normal(mean, self.sigma, size)

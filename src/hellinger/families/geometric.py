@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Self
 
+import numpy as np
+
+from hellinger._random import geometric
 from hellinger.families.negative_binomial import NegativeBinomial
 
 __all__ = ["Geometric"]
@@ -14,7 +17,7 @@ class Geometric(NegativeBinomial):
     """Counts 0, 1, 2… with variance m + m²: :class:`NegativeBinomial` with r = 1.
 
     >>> Geometric().hellinger_upper(1.0, 0.1)
-    3.020...
+    3.135...
     """
 
     __slots__ = ()
@@ -28,6 +31,9 @@ class Geometric(NegativeBinomial):
 
     def __repr__(self) -> str:
         return "Geometric()"
+
+    def _draw(self, m: float, z: np.uint64) -> float:
+        return geometric(m, z)
 
     @property
     def spec(self) -> str:

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hellinger._numerics import phi, phi_inverse
+from hellinger._numerics import phi_at, phi_inverse
+from hellinger._random import poisson
 from hellinger._special import gammainccinv
 from hellinger.families._base import Family, Floats
 
@@ -49,7 +50,7 @@ class Poisson(Family, _NoParameters):
             return 0.0
         if q == 0.0 or q == math.inf:
             return math.inf
-        return q if p == 0.0 else p * phi((q - p) / p)
+        return q if p == 0.0 else p * phi_at((q - p) / p, q / p)
 
     def _bhattacharyya(self, p: float, q: float) -> float:
         if p == q:
@@ -69,8 +70,11 @@ class Poisson(Family, _NoParameters):
         q = m if x == 0.0 else q
         return math.inf if x == math.inf and not math.isnan(m) else q
 
+    def _draw(self, m: float, z: np.uint64) -> float:
+        return poisson(m, z)[0]
+
     def _sample(self, mean: Floats, rng: np.random.Generator, size: int | tuple[int, ...] | None) -> Any:
-        return rng.poisson(mean, size).astype(float)
+        return rng.poisson(mean, size)
 
     def _posterior_draw(self, rng: np.random.Generator, s: float, n: float) -> float:
         return rng.standard_gamma(s + 0.5) / n

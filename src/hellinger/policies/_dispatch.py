@@ -51,6 +51,8 @@ def score(self: Rule, s: float, n: float, t: float, arms: float) -> float:
 
 
 @dispatch
-def fill(self: Rule, sums: Floats, pulls: Floats, t: float, rng: np.random.Generator | None, out: Floats) -> None:
+def fill(
+    self: Rule, sums: Floats, pulls: Floats, t: float, arms: float, rng: np.random.Generator | None, out: Floats
+) -> None:
     """Write the index of every arm into ``out``."""
-    return self._fill(sums, pulls, t, rng, out)
+    return self._fill(sums, pulls, t, arms, rng, out)

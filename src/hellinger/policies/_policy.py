@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hellinger import families
-from hellinger._jit import jit
+from hellinger._jit import inline, jit
 from hellinger._spec import format_spec, parse_spec
 from hellinger.errors import UnknownNameError, require
 from hellinger.policies import _registry, _rule
@@ -18,13 +18,21 @@ from hellinger.policies._rule import Floats, Rule
 __all__ = ["Policy", "policy"]
 
 
+@inline
+def _impossible(s: float, n: float, low: float, high: float) -> bool:
+    return (n < 0.0) | (n == math.inf) | ((n > 0.0) & ((s < low * n) | (s > high * n)))
+
+
 @jit
 def _first_bad(sums: Floats, pulls: Floats, low: float, high: float) -> int:
     """Position of the first arm whose pulls are negative or whose mean lies outside, or −1."""
-    for i in range(sums.size):
-        n = pulls[i]
-        if n < 0.0 or n == math.inf or (n > 0.0 and (sums[i] < low * n or sums[i] > high * n)):
-            return i
+    bad = 0
+    for i in range(sums.size):  # no way out of the loop, so that it vectorises
+        bad += 1 if _impossible(sums[i], pulls[i], low, high) else 0
+    if bad:
+        for i in range(sums.size):
+            if _impossible(sums[i], pulls[i], low, high):
+                return i
     return -1
 
 
@@ -121,7 +129,7 @@ class Policy:
         horizon: float | None = None,
     ) -> None:
         """:meth:`index` into an array, with nothing checked but what the policy needs."""
-        rule = self.rule if horizon is None else self.rule.at_horizon(horizon)
+        rule = self.rule if horizon is None else self.at_horizon(horizon).rule
         if math.isnan(rule.horizon):
             raise ValueError(f"{self.name} needs the horizon: give horizon= (or anytime=true, where it takes it)")
         if rule.random and rng is None:
@@ -132,10 +140,15 @@ class Policy:
         return f"policy({self.spec!r}, family={self.family})"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Policy) and (self.name, self.rule) == (other.name, other.rule)
+        return isinstance(other, Policy) and self._key() == other._key()
 
     def __hash__(self) -> int:
-        return hash((self.name, self.rule))
+        return hash(self._key())
+
+    def _key(self) -> tuple[object, ...]:
+        # not the rule: a tuple's equality does not see the class of a ball or a level
+        arguments = _registry.available()[self.name].parameters | self.arguments
+        return (self.name, self.family, tuple(sorted(arguments.items())))
 
 
 def policy(spec: str | Policy, *, family: str | families.Family | None = None, **arguments: Any) -> Policy:

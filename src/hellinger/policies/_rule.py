@@ -20,7 +20,8 @@ class Rule:
     """A policy's mathematics. Subclasses are NamedTuples with a field ``family``.
 
     Most rules score each arm by its own sum and pulls (:meth:`_score`); one that compares arms, or
-    draws at random, writes :meth:`_fill` instead.
+    draws at random, writes :meth:`_fill` instead. ``arms`` is their number, which may be less than the
+    length of the arrays: a simulator pads them to whole vectors.
     """
 
     __slots__ = ()
@@ -46,6 +47,11 @@ class Rule:
         return 0.0
 
     @property
+    def rising(self) -> bool:
+        """Whether an arm's index depends on its own counts alone and never falls as time passes."""
+        return False
+
+    @property
     def monotone(self) -> bool:
         """Whether the index falls with n and rises with s, so that grouped ranking is exact."""
         return not (self.random or self.relative)
@@ -58,8 +64,7 @@ class Rule:
     def _score(self, s: float, n: float, t: float, arms: float) -> float:
         raise NotImplementedError
 
-    def _fill(self, sums: Floats, pulls: Floats, t: float, rng: Any, out: Floats) -> None:
-        arms = float(sums.size)
+    def _fill(self, sums: Floats, pulls: Floats, t: float, arms: float, rng: Any, out: Floats) -> None:
         for i in range(sums.size):
             out[i] = d.score(self, sums[i], pulls[i], t, arms)
 
@@ -67,4 +72,4 @@ class Rule:
 @jit
 def fill(rule: Rule, sums: Floats, pulls: Floats, t: float, rng: Any, out: Floats) -> None:
     """Write the index of every arm into ``out``."""
-    d.fill(rule, sums, pulls, t, rng, out)
+    d.fill(rule, sums, pulls, t, float(sums.size), rng, out)

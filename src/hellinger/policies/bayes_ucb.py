@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from hellinger import _special
 from hellinger.errors import require
@@ -26,10 +26,20 @@ class BayesUcb(_Parameters, Rule):
 
     __slots__ = ()
 
+    def __new__(cls, family: Family, c: float, log_horizon: float) -> Self:
+        """Bind SciPy's quantiles too, here because another process unpickles the rule without making it anew."""
+        _special.load()
+        return super().__new__(cls, family, c, log_horizon)
+
     @property
     def horizon(self) -> float:
         """0 where c = 0 leaves it out."""
         return 0.0 if self.c == 0.0 else math.exp(self.log_horizon)
+
+    @property
+    def rising(self) -> bool:
+        """The quantile's order rises with t."""
+        return True
 
     @property
     def monotone(self) -> bool:
@@ -58,5 +68,4 @@ def bayes_ucb(family: Family, *, c: float = 0.0, horizon: float | None = None) -
     require(horizon is None or 1 < horizon < math.inf, "1 < horizon", horizon=horizon)
     if not family.posterior_quantile:
         raise ValueError(f"bayes-ucb needs a family whose posterior has a quantile function, but got {family}")
-    _special.load()
     return BayesUcb(family, float(c), math.nan if horizon is None else math.log(horizon))

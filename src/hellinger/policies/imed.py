@@ -25,7 +25,7 @@ class Imed(_Parameters, Rule):
     __slots__ = ()
     relative = True
 
-    def _fill(self, sums: Floats, pulls: Floats, t: float, rng: Any, out: Floats) -> None:
+    def _fill(self, sums: Floats, pulls: Floats, t: float, arms: float, rng: Any, out: Floats) -> None:
         best = -math.inf
         for i in range(sums.size):
             if pulls[i] > 0.0:

@@ -31,6 +31,11 @@ class Switch(_Parameters, Rule):
         return self.level.horizon
 
     @property
+    def rising(self) -> bool:
+        """At a fixed horizon time does not matter; anytime, an arm may turn young again."""
+        return self.level.horizon != 0.0
+
+    @property
     def monotone(self) -> bool:
         """No: the index may jump where the ball changes."""
         return False

@@ -29,7 +29,7 @@ class EpsilonGreedy(_Epsilon, Rule):
     __slots__ = ()
     random = True
 
-    def _fill(self, sums: Floats, pulls: Floats, t: float, rng: Any, out: Floats) -> None:
+    def _fill(self, sums: Floats, pulls: Floats, t: float, arms: float, rng: Any, out: Floats) -> None:
         epsilon = self.epsilon if self.decay == 0.0 else min(1.0, self.decay * sums.size / t)
         explore = rng.random() < epsilon
         for i in range(sums.size):
@@ -47,7 +47,7 @@ class Uniform(_Family, Rule):
     __slots__ = ()
     random = True
 
-    def _fill(self, sums: Floats, pulls: Floats, t: float, rng: Any, out: Floats) -> None:
+    def _fill(self, sums: Floats, pulls: Floats, t: float, arms: float, rng: Any, out: Floats) -> None:
         for i in range(sums.size):
             out[i] = rng.random()
 

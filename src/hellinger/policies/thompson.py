@@ -22,7 +22,7 @@ class Thompson(_Parameters, Rule):
     __slots__ = ()
     random = True
 
-    def _fill(self, sums: Floats, pulls: Floats, t: float, rng: Any, out: Floats) -> None:
+    def _fill(self, sums: Floats, pulls: Floats, t: float, arms: float, rng: Any, out: Floats) -> None:
         for i in range(sums.size):
             if pulls[i] > 0.0 or families.proper_prior(self.family):
                 out[i] = families.posterior_draw(self.family, rng, sums[i], pulls[i])

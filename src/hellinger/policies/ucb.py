@@ -35,6 +35,11 @@ class Ucb(_Parameters, Rule):
         return self.level.crowded
 
     @property
+    def rising(self) -> bool:
+        """Every level rises with t, unless it looks at all counts."""
+        return not self.relative
+
+    @property
     def horizon(self) -> float:
         """That of the level."""
         return self.level.horizon
@@ -55,7 +60,7 @@ class CrowdedUcb(Ucb):
 
     __slots__ = ()
 
-    def _fill(self, sums: Floats, pulls: Floats, t: float, rng: Any, out: Floats) -> None:
+    def _fill(self, sums: Floats, pulls: Floats, t: float, arms: float, rng: Any, out: Floats) -> None:
         # Σⱼ min(1, √(Nⱼ/Nᵢ)) = #{Nⱼ ≥ Nᵢ} + Σ_{Nⱼ < Nᵢ} √Nⱼ / √Nᵢ
         order = np.argsort(pulls)
         below = 0.0
@@ -65,9 +70,9 @@ class CrowdedUcb(Ucb):
             j = i
             while j < order.size and pulls[order[j]] == n:
                 j += 1
-            arms = (order.size - i) + below / math.sqrt(n)
+            rivals = (order.size - i) + below / math.sqrt(n)
             for k in range(i, j):
-                out[order[k]] = d.score(self, sums[order[k]], n, t, arms)
+                out[order[k]] = d.score(self, sums[order[k]], n, t, rivals)
             below += (j - i) * math.sqrt(n)
             i = j
 

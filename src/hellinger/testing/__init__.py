@@ -1,1 +1,14 @@
-"""Conformance suites: what every family and every policy must do."""
+"""Conformance suites: what every family and every policy must do, to run on your own as well.
+
+>>> from hellinger import families, policy
+>>> from hellinger.testing import check_family, check_policy
+>>> check_family(families.Poisson())
+>>> check_policy(policy("hellinger-ucb", family="poisson"))
+"""
+
+from __future__ import annotations
+
+from hellinger.testing.families import check_family, family_checks
+from hellinger.testing.policies import check_policy, policy_checks
+
+__all__ = ["check_family", "check_policy", "family_checks", "policy_checks"]

@@ -1,0 +1,106 @@
+"""Steps of the simulator, one core against one core in the same run: a NumPy loop, river, mabwiser, pymab.
+
+The floor. A step of Hellinger-UCB on K arms needs K indices (see index.py), K comparisons, one random word and two
+updates; the floor printed is K times the compiled index of index.py's floor. With many arms the lazy player touches a
+few cells a step, whatever K: its floor is two indices (the arm's new bound, the exact index of the best) and a few
+cache lines.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+from _timing import console, fastest, show, verdict
+from hellinger.lab import PAPER_BERNOULLI, Problem, parse_means
+from hellinger.lab._block import Block, Setting, play
+from hellinger.policies import policy
+
+HERE = Path(__file__).parent
+PEERS = HERE.parent / ".venv-peers"
+PYTHON = str(PEERS / "bin" / "python")
+HORIZON = 10_000
+SPECS = ("hellinger-ucb", "kl-ucb", "ucb1", "thompson", "imed", "kl-ucb++", "moss", "bayes-ucb")
+ELSEWHERE = (
+    "For orientation, published on a similar core: C++ banditlib UCB 105, KL-UCB 3,400, Thompson 1,750; "
+    "Rust banditbench UCB1 140, Hellinger-UCB 3,510, Thompson 807; JAX with 1,000 runs in a batch UCB1 72."
+)
+
+
+def ours(spec: str, *, means: object = PAPER_BERNOULLI, horizon: int = HORIZON, player: str = "auto") -> float:
+    """Nanoseconds a step of one policy on one thread."""
+    problem = Problem.make(np.asarray(means))
+    setting = Setting(horizon, player=player)
+    block = Block(policy(spec).at_horizon(horizon), problem, setting, np.array([horizon]), 0, 1)
+    play(block._replace(setting=setting._replace(horizon=2 * problem.means.size), checkpoints=np.array([1, 2])))
+    return fastest(lambda: play(block), seconds=1.0 if horizon <= HORIZON else 0.01) / horizon * 1e9
+
+
+def numpy_loop(steps: int) -> float:
+    """Hellinger-UCB as a researcher writes it: NumPy over the arms, Python over time."""
+    means = np.array(PAPER_BERNOULLI)
+    rng = np.random.default_rng(0)
+    sums, pulls = (rng.random(means.size) < means).astype(float), np.ones(means.size)
+    started = time.process_time()
+    for t in range(means.size + 1, steps + 1):
+        p = sums / pulls
+        rho = np.exp(-0.27 * math.log(t) / pulls)
+        index = np.where(rho <= np.sqrt(p), 1.0, (np.sqrt(p) * rho + np.sqrt((1 - p) * (1 - rho**2))) ** 2)
+        arm = np.argmax(index)
+        sums[arm] += rng.random() < means[arm]
+        pulls[arm] += 1
+    return (time.process_time() - started) / steps * 1e9
+
+
+def peers() -> dict[str, float]:
+    """Time the neighbours in an environment of their own, built once."""
+    if not (PEERS / "ready").exists():
+        console.print("Installing river, mabwiser and pymab for comparison …")
+        subprocess.run([sys.executable, "-m", "venv", str(PEERS)], check=True)
+        install = [PYTHON, "-m", "pip", "install", "--quiet", "--requirement", str(HERE / "peers.txt")]
+        subprocess.run(install, check=True)
+        (PEERS / "ready").touch()
+    command = [PYTHON, str(HERE / "peers.py"), ",".join(map(str, PAPER_BERNOULLI))]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    found: dict[str, float] = json.loads(done.stdout)
+    return found
+
+
+def main() -> None:
+    steps = {spec: ours(spec) for spec in SPECS}
+    others = {"NumPy loop, Hellinger-UCB": numpy_loop(20_000), **peers()}
+    show(
+        f"Ten Bernoulli arms, {HORIZON:,} steps, one core",
+        ("what", "ns a step", "million steps a second"),
+        [(f"hellinger: {name}", f"{ns:,.0f}", f"{1e3 / ns:,.2f}") for name, ns in steps.items()]
+        + [(name, f"{ns:,.0f}", f"{1e3 / ns:,.2f}") for name, ns in others.items()],
+    )
+    h, kl = steps["hellinger-ucb"], steps["kl-ucb"]
+    console.print("Hellinger against a NumPy loop: ", verdict(others["NumPy loop, Hellinger-UCB"] / h, 300))
+    console.print("Hellinger against river's UCB:  ", verdict(others["river UCB"] / h, 80))
+    console.print("Hellinger against mabwiser:     ", verdict(others["mabwiser UCB1"] / h, 600))
+    console.print("KL-UCB over Hellinger:          ", verdict(kl / h, 8, at_most=True))
+    console.print("KL-UCB against pymab's (Rust):  ", verdict(others["pymab KL-UCB"] / kl, 20))
+    console.print("Thompson against river's:       ", verdict(others["river Thompson"] / steps["thompson"], 25))
+    console.print(f"[dim]{ELSEWHERE}[/]")
+    console.print()
+
+    many = parse_means("beta(1.6,100)x10000")
+    rows, scan = [], {}
+    for spec in ("hellinger-ucb", "kl-ucb", "ucb1"):
+        scan[spec] = ours(spec, means=many, horizon=30_000, player="scan")
+        lazy = ours(spec, means=many, horizon=1_000_000)
+        hundred = ours(spec, means=many[:100], horizon=1_000_000)
+        rows.append((spec, f"{hundred:,.0f}", f"{lazy:,.0f}", f"{scan[spec]:,.0f}", verdict(scan[spec] / lazy, 50)))
+    columns = ("ns a step", "K = 100", "K = 10,000", "K = 10,000, scanning all", "ratio")
+    show("Many arms, 1,000,000 steps (30,000 where all are scanned)", columns, rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,47 @@
+"""``hellinger reproduce``: the paper's figures and claims."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from hellinger.cli._app import JsonFlag, app, console, emit
+from hellinger.cli._stages import stages
+
+__all__ = ["reproduce"]
+
+_STYLES = {"agrees": "green", "partly": "yellow", "differs": "red", "not tested": "dim"}
+
+
+@app.command("reproduce")
+def reproduce(
+    out: Annotated[Path, typer.Option(help="Folder for report, numbers and figures.")] = Path("reproduction"),
+    runs: Annotated[int, typer.Option(help="Runs of each policy.")] = 200,
+    seed: Annotated[int, typer.Option(help="What the runs are drawn from.")] = 0,
+    json: JsonFlag = False,
+) -> None:
+    """Run the paper's simulations again: its figures, and its claims one by one."""
+    from hellinger.lab.reproduce import reproduce as run  # matplotlib and Polars, only where they are needed
+
+    with stages() as say:
+        found = run(out, runs=runs, seed=seed, say=say)
+    if json:
+        emit(found.record)
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 1, 0))
+    table.add_column("the paper's claim", ratio=5)
+    table.add_column("authors", ratio=2)
+    table.add_column("here", ratio=5)
+    table.add_column("", no_wrap=True)
+    for claim in found.claims:
+        style = _STYLES[claim.verdict]
+        table.add_row(escape(claim.claim), escape(claim.authors), escape(claim.ours), f"[{style}]{claim.verdict}[/]")
+    console.print(table)
+    counts = Counter(claim.verdict for claim in found.claims)
+    console.print(", ".join(f"{count} {verdict}" for verdict, count in counts.items()), highlight=False)
+    console.print(f"report: {found.folder / 'report.html'}", highlight=False, soft_wrap=True)

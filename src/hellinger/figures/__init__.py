@@ -1,0 +1,28 @@
+"""Figures: drawings of plain arrays, fit for a paper's column, that know nothing of bandits.
+
+Each function returns a new :class:`matplotlib.figure.Figure`, made without pyplot: no window, no global state.
+"""
+
+from __future__ import annotations
+
+from hellinger.figures._style import DPI, colours, render, save
+from hellinger.figures.box import draw_final
+from hellinger.figures.curve import Curve, Line, draw_average, draw_regret
+from hellinger.figures.latency import Timing, draw_latency
+from hellinger.figures.ranking import Place, draw_ranking
+
+__all__ = [
+    "DPI",
+    "Curve",
+    "Line",
+    "Place",
+    "Timing",
+    "colours",
+    "draw_average",
+    "draw_final",
+    "draw_latency",
+    "draw_ranking",
+    "draw_regret",
+    "render",
+    "save",
+]

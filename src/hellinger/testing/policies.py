@@ -1,0 +1,251 @@
+"""What every policy must do. Each check takes a policy and raises ``AssertionError`` where it fails."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from hellinger.bandit import Bandit
+from hellinger.families import Family
+from hellinger.policies import Policy, available, balls, levels, policy
+from hellinger.testing._suite import Floats, found_in, refused
+
+__all__ = ["check_policy", "histories", "policy_checks"]
+
+_HORIZON = 5000.0
+_ARMS = 6
+
+
+def check_policy(policy: Policy) -> None:
+    """Run the whole suite on a policy."""
+    for check in policy_checks().values():
+        check(policy)
+
+
+check_policy.suite = True  # type: ignore[attr-defined]
+
+
+def policy_checks() -> dict[str, Callable[[Policy], None]]:
+    """Return every check by name."""
+    return found_in(globals())
+
+
+def histories(family: Family, *, seed: int, count: int, arms: int = _ARMS) -> Iterator[tuple[Floats, Floats]]:
+    """Yield reward sums and pulls such as the family gives: young and old arms, all-zero ones, the best."""
+    rng = np.random.default_rng(seed)
+    low, high = family.mean_bounds
+    typical = family.typical_means()
+    typical = np.sort(typical[(typical > low) & (typical < high)])
+    core = typical[(np.abs(typical) >= 1e-3) & (np.abs(typical) <= 1e3)]
+    for _ in range(count):
+        pulls = np.floor(10.0 ** rng.uniform(0.0, 3.0, arms))
+        means = rng.choice(core, arms) * rng.uniform(0.8, 1.0, arms)
+        if family.integer:
+            sums = np.minimum(np.round(means * pulls), high * pulls)
+        else:
+            sums = means * pulls
+        yield sums, pulls
+
+
+def _ready(policy: Policy) -> Policy:
+    return policy.at_horizon(_HORIZON) if policy.needs_horizon else policy
+
+
+def _rng(policy: Policy, seed: int = 0) -> np.random.Generator | None:
+    return np.random.default_rng(seed) if policy.random else None
+
+
+def check_every_arm_is_tried(policy: Policy) -> None:
+    """No arm is left out for good."""
+    bandit = Bandit(_ready(policy), arms=4, seed=3)
+    sums, pulls = next(histories(policy.family, seed=1, count=1, arms=4))
+    rewards = sums / pulls
+    for _ in range(300):
+        arm = int(bandit.select())
+        bandit.update(arm, rewards[arm])
+    assert (bandit.pulls > 0).all(), f"every arm must be tried, but pulls are {bandit.pulls.tolist()}"
+
+
+def check_monotone(policy: Policy) -> None:
+    """Where the rule claims it, the index rises with the sum and falls with the pulls."""
+    policy = _ready(policy)
+    if not policy.rule.monotone:
+        return
+    low, high = policy.family.mean_bounds
+    top = min(high, 30.0)
+    bottom = max(low, -30.0)
+    s = np.linspace(8.0 * bottom, 8.0 * top, 25)
+    index = policy.index(s, np.full(25, 8.0), t=1000)
+    assert not _rises(index[::-1]), "the index must not fall with the sum"
+    n = np.arange(1.0, 41.0)
+    for total in (0.0, 0.6, 1.0):
+        if bottom <= 0.0 and total <= top:
+            index = policy.index(np.full(40, total), n, t=1000)
+            assert not _rises(index), "the index must not rise with the pulls"
+
+
+def _rises(index: Floats) -> bool:
+    """Whether it ever does, but for rounding."""
+    finite = np.minimum(index, 1e300)
+    return bool((np.diff(finite) > 1e-12 * np.abs(finite[:-1])).any())
+
+
+def check_permutation(policy: Policy) -> None:
+    """A deterministic index does not depend on the order of arms."""
+    policy = _ready(policy)
+    if policy.random:
+        return
+    for sums, pulls in histories(policy.family, seed=2, count=3):
+        pulls[0] = sums[0] = 0.0
+        order = np.random.default_rng(3).permutation(sums.size)
+        index = policy.index(sums, pulls, t=2000)
+        np.testing.assert_array_equal(policy.index(sums[order], pulls[order], t=2000), index[order])
+
+
+def check_unplayed_arms_come_first(policy: Policy) -> None:
+    """A deterministic policy ranks an arm never played no lower than any other."""
+    policy = _ready(policy)
+    if policy.random:
+        return
+    for sums, pulls in histories(policy.family, seed=4, count=3):
+        sums[2] = pulls[2] = 0.0
+        index = policy.index(sums, pulls)
+        assert index[2] == index.max(), f"the arm never played must come first, but indices are {index.tolist()}"
+
+
+def check_no_nan(policy: Policy) -> None:
+    """Indices are numbers at every round, with arms never played, at the ends of the means, and alone."""
+    policy = _ready(policy)
+    low, high = policy.family.mean_bounds
+    for sums, pulls in histories(policy.family, seed=5, count=3):
+        pulls[:2] = sums[:2] = 0.0
+        if low > -math.inf:
+            sums[2] = low * pulls[2]
+        if high < math.inf:
+            sums[3] = high * pulls[3]
+        for t in (1.0, 2.0, 3.0, 1e3, 1e9):
+            index = policy.index(sums, pulls, t, rng=_rng(policy))
+            assert not np.isnan(index).any(), f"no index may be NaN, but at t={t:g} they are {index.tolist()}"
+        assert not np.isnan(policy.index(np.zeros(3), np.zeros(3), rng=_rng(policy))).any()
+        assert policy.index(sums[4:5], pulls[4:5], rng=_rng(policy)).shape == (1,)
+    assert policy.index([], [], rng=_rng(policy)).shape == (0,)
+
+
+def check_time(policy: Policy) -> None:
+    """Without t, it is the round after the plays."""
+    policy = _ready(policy)
+    sums, pulls = next(histories(policy.family, seed=6, count=1))
+    default = policy.index(sums, pulls, rng=_rng(policy))
+    np.testing.assert_array_equal(default, policy.index(sums, pulls, pulls.sum() + 1, rng=_rng(policy)))
+
+
+def check_spec(policy: Policy) -> None:
+    """The spec makes the policy again, with and without a horizon."""
+    for each in (policy, _ready(policy)):
+        again = _make(each.spec, each.family)
+        assert again == each, f"{each.spec!r} must make {each!r}, but makes {again!r}"
+        assert hash(again) == hash(each)
+        assert again.spec == each.spec
+        assert each.name in repr(each)
+        assert str(each.family) in repr(each)
+
+
+def _make(spec: str, family: Family, **arguments: Any) -> Policy:
+    return policy(spec, family=family, **arguments)
+
+
+def check_horizon(policy: Policy) -> None:
+    """A horizon is asked for where it is needed, and is the same wherever it is given."""
+    sums, pulls = next(histories(policy.family, seed=7, count=1))
+    if not policy.needs_horizon:
+        index = policy.index(sums, pulls, rng=_rng(policy))
+        if policy.rule.horizon == 0.0:
+            np.testing.assert_array_equal(policy.at_horizon(77.0).index(sums, pulls, rng=_rng(policy)), index)
+        return
+    refused(lambda: policy.index(sums, pulls), "needs the horizon")
+    refused(lambda: Bandit(policy), "needs the horizon")
+    refused(lambda: policy.at_horizon(0.5), "1 <= horizon", "0.5")
+    refused(lambda: policy.index(sums, pulls, horizon=-3), "1 <= horizon", "-3")
+    at = policy.at_horizon(_HORIZON)
+    assert not at.needs_horizon
+    index = at.index(sums, pulls)
+    np.testing.assert_array_equal(policy.index(sums, pulls, horizon=_HORIZON), index)
+    np.testing.assert_array_equal(_make(policy.spec, policy.family, horizon=_HORIZON).index(sums, pulls), index)
+
+
+def check_randomness(policy: Policy) -> None:
+    """A policy that draws needs a generator and follows its seed; any other needs none."""
+    policy = _ready(policy)
+    sums, pulls = next(histories(policy.family, seed=8, count=1))
+    if not policy.random:
+        np.testing.assert_array_equal(policy.index(sums, pulls), policy.index(sums, pulls))
+        return
+    refused(lambda: policy.index(sums, pulls), "rng")
+    drawn = [policy.index(sums, pulls, rng=np.random.default_rng(seed)) for seed in range(60)]
+    for seed in (0, 1):
+        np.testing.assert_array_equal(policy.index(sums, pulls, rng=np.random.default_rng(seed)), drawn[seed])
+    assert any((drawn[0] != other).any() for other in drawn), "different seeds must give different indices"
+
+
+def check_errors(policy: Policy) -> None:
+    """Impossible counts are told with the rule, the value and the position."""
+    policy = _ready(policy)
+    sums, pulls = next(histories(policy.family, seed=9, count=1))
+    low, high = policy.family.mean_bounds
+
+    def index(sums: Any = sums, pulls: Any = pulls, t: float | None = None) -> Floats:
+        return policy.index(sums, pulls, t, rng=_rng(policy))
+
+    refused(lambda: index(pulls=-pulls), "0 <= pulls", "position 0")
+    refused(lambda: index(sums=sums[:3]), "one length", "(3,)")
+    refused(lambda: index(sums=[sums], pulls=[pulls]), "one-dimensional")
+    refused(lambda: index(t=0), "1 <= t", "0")
+    if low > -math.inf:
+        refused(lambda: index(sums=(low - 1.0) * pulls), f"{low:g} <= sums/pulls")
+    if high < math.inf:
+        refused(lambda: index(sums=(high + 1.0) * pulls), f"sums/pulls <= {high:g}")
+
+
+# Arguments --------------------------------------------------------------------------------------------
+
+
+def _alternatives(key: str, default: object) -> list[Any]:
+    """Values of an argument that ought to give different indices."""
+    if isinstance(default, bool):
+        return [False, True]
+    if key == "ball":
+        return [cls.name for cls in balls.Ball.__subclasses__()]
+    if key == "level":
+        return list(levels.available())
+    if default is None:
+        return [_HORIZON, 3e5]
+    assert isinstance(default, (int, float)), f"no alternative is known for {key}={default!r}"
+    return [default, 1.3 * default + 0.05]
+
+
+def check_arguments_arrive(policy: Policy) -> None:
+    """Changing any argument changes some index, beside at least one choice of the others."""
+    parameters = available()[policy.name].parameters
+    for key in parameters:
+        others = {other: _alternatives(other, default) for other, default in parameters.items() if other != key}
+        fewest_first = sorted(
+            itertools.product(*others.values()),
+            key=lambda values: sum(value != first[0] for value, first in zip(values, others.values(), strict=True)),
+        )
+        contexts = (dict(zip(others, values, strict=True)) for values in fewest_first)
+        found = any(_differ(policy, key, context, parameters[key]) for context in contexts)
+        assert found, f"changing {key} must change some index of {policy.name}"
+
+
+def _differ(policy: Policy, key: str, context: dict[str, Any], default: object) -> bool:
+    made = [_make(policy.name, policy.family, **context, **{key: value}) for value in _alternatives(key, default)]
+    for seed, (sums, pulls) in enumerate(histories(policy.family, seed=10, count=40 if policy.random else 2)):
+        t = pulls.sum() + 1
+        first, *rest = (_ready(each).index(sums, pulls, t, rng=_rng(each, seed)) for each in made)
+        if any((first != other).any() for other in rest):
+            return True
+    return False

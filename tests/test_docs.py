@@ -1,0 +1,143 @@
+"""The documents keep up with the code: everything that exists is in the reference, and links lead somewhere."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import typer
+
+import hellinger
+from hellinger import cli, families, policies, theory
+from hellinger.policies import balls, levels
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+REFERENCE = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
+
+_FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
+_LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+
+
+def _section(title: str) -> str:
+    match = re.search(rf"^## {title}\n(.*?)(?=^## |\Z)", REFERENCE, re.DOTALL | re.MULTILINE)
+    assert match is not None, f"the reference has no section {title!r}"
+    return match[1]
+
+
+def _commands() -> list[str]:
+    group = typer.main.get_command(cli.app)
+    return sorted(getattr(group, "commands"))  # noqa: B009 - typed as a plain command
+
+
+@pytest.mark.parametrize("name", families.available())
+def test_family_is_documented(name: str) -> None:
+    row = next((line for line in _section("Families").splitlines() if line.startswith(f"| `{name}` |")), None)
+    assert row is not None, f"family {name!r} has no row in docs/reference.md"
+    assert f"`{families.available()[name].__name__}(" in row
+
+
+@pytest.mark.parametrize("name", policies.available())
+def test_policy_is_documented_with_its_arguments(name: str) -> None:
+    row = next((line for line in _section("Policies").splitlines() if line.startswith(f"| `{name}` |")), None)
+    assert row is not None, f"policy {name!r} has no row in docs/reference.md"
+    documented = dict(re.findall(r"`(\w+)(?:=([^`]*))?`", row.split("|")[-3]))
+    assert documented.keys() == policies.available()[name].parameters.keys()
+    for key, default in policies.available()[name].parameters.items():
+        if default is None:
+            assert documented[key] == ""
+        elif isinstance(default, (bool, str)):
+            assert documented[key] == str(default).lower()
+        else:
+            assert float(documented[key]) == default
+
+
+@pytest.mark.parametrize("name", levels.available())
+def test_level_is_documented(name: str) -> None:
+    assert f"\n| `{name}` |" in _section("Levels"), f"level {name!r} has no row in docs/reference.md"
+
+
+@pytest.mark.parametrize("name", [ball.name for ball in balls.Ball.__subclasses__()])
+def test_ball_is_documented(name: str) -> None:
+    assert f"\n| `{name}` |" in _section("Balls"), f"ball {name!r} has no row in docs/reference.md"
+
+
+@pytest.mark.parametrize("name", _commands())
+def test_command_is_documented(name: str) -> None:
+    assert f"\n| `hellinger {name}" in _section("Command line"), f"command {name!r} has no row in docs/reference.md"
+
+
+@pytest.mark.parametrize("name", theory.__all__)
+def test_theory_is_documented(name: str) -> None:
+    assert f"\n| `{name}` |" in _section("Theory"), f"theory.{name} has no row in docs/reference.md"
+
+
+@pytest.mark.parametrize("name", hellinger.__all__)
+def test_public_name_is_documented(name: str) -> None:
+    assert re.search(rf"^\| `hellinger\.{name}\b", _section("Top level"), re.MULTILINE), f"hellinger.{name} has no row"
+
+
+@pytest.mark.parametrize("name", [n for n in dir(hellinger.Bandit) if not n.startswith("_")])
+def test_bandit_method_is_documented(name: str) -> None:
+    assert re.search(rf"\b{name}\b", _section("Bandit")), f"Bandit.{name} is not in docs/reference.md"
+
+
+@pytest.mark.parametrize("name", [n for n in dir(families.Family) if not n.startswith("_")])
+def test_family_method_is_documented(name: str) -> None:
+    inner = {"cases", "typical_means", "name", "reference", "integer", "posterior", "posterior_quantile"}
+    assert name in inner or re.search(rf"`{name}\b", _section("Families")), f"Family.{name} is not in docs/reference.md"
+
+
+def test_reference_names_nothing_that_does_not_exist() -> None:
+    for title, known in (
+        ("Families", set(families.available())),
+        ("Policies", set(policies.available())),
+        ("Levels", set(levels.available())),
+        ("Balls", {ball.name for ball in balls.Ball.__subclasses__()}),
+        ("Theory", set(theory.__all__)),
+    ):
+        named = set(re.findall(r"^\| `([\w+-]+)` \|", _section(title), re.MULTILINE))
+        inner = set(dir(families.Family)) if title == "Families" else set()
+        assert named - inner <= known, title
+
+
+# Links -----------------------------------------------------------------------------------------------
+
+
+def _anchors(page: Path) -> set[str]:
+    """Anchors of a page's headings, as GitHub and MkDocs make them."""
+    text = _FENCED.sub("", page.read_text(encoding="utf-8"))
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_relative_links_lead_somewhere(page: Path) -> None:
+    text = re.sub(r"`[^`\n]*`", "", _FENCED.sub("", page.read_text(encoding="utf-8")))
+    for target in _LINK.findall(text):
+        if "://" in target or target.startswith("mailto:"):
+            continue
+        path, _, anchor = target.partition("#")
+        goal = (page.parent / path).resolve() if path else page
+        assert goal.exists(), f"{page.name} links to {target}, which does not exist"
+        if anchor:
+            assert anchor in _anchors(goal), f"{page.name} links to {target}, which has no such heading"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_formulas_end_on_the_line_they_begin(page: Path) -> None:
+    # GitHub and MkDocs differ on inline formulas across lines, and both drop a backslash before punctuation
+    text = _FENCED.sub("", page.read_text(encoding="utf-8"))
+    text = re.sub(r"\$\$.*?\$\$", "", text, flags=re.DOTALL)
+    for line in text.splitlines():
+        assert line.count("$") % 2 == 0, f"{page.name}: {line}"
+        for formula in re.findall(r"\$([^$]+)\$", line):
+            assert not re.search(r"\\[^A-Za-z]", formula), f"{page.name}: {formula}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_make_targets_exist(page: Path) -> None:
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    named = set(re.findall(r"(?:`|^)make ([a-z]+)", page.read_text(encoding="utf-8"), re.MULTILINE))
+    assert named <= targets

@@ -1,0 +1,38 @@
+"""The conformance suite over every policy there is, with every family it makes sense for."""
+
+from __future__ import annotations
+
+import pytest
+
+from hellinger import families, policies, policy
+from hellinger.policies import balls, levels
+from hellinger.testing.policies import policy_checks
+
+
+def sensible(name: str, family: families.Family) -> bool:
+    if name == "thompson":
+        return family.posterior is not None
+    if name == "bayes-ucb":
+        return family.posterior_quantile
+    return True
+
+
+# one case of each family: another case runs the same compiled code
+FAMILIES = [next(family.cases()) for family in families.available().values()]
+PAIRS = [(name, family) for name in policies.available() for family in FAMILIES if sensible(name, family)]
+GRID = [f"ucb(ball={ball.name}, level={level})" for ball in balls.Ball.__subclasses__() for level in levels.available()]
+
+
+@pytest.mark.parametrize(("name", "family"), PAIRS, ids=lambda value: getattr(value, "spec", value))
+def test_conformance(name: str, family: families.Family) -> None:
+    for check_name, check in policy_checks().items():
+        if check_name != "arguments_arrive" or family.name in ("bernoulli", "poisson"):
+            check(policy(name, family=family))
+
+
+@pytest.mark.parametrize("spec", GRID)
+@pytest.mark.parametrize("anytime", [False, True])
+def test_every_ball_with_every_level(spec: str, anytime: bool) -> None:
+    for check_name, check in policy_checks().items():
+        if check_name != "arguments_arrive":
+            check(policy(spec, anytime=anytime))
