@@ -76,7 +76,7 @@ def live(
     held = site.contents
     merging = rule is not None and rule.separable
     store = Store(ordered=False, grouped=merging)
-    store.add(np.arange(held), held, n=0.0, s=0.0, tags=0, born=0.0)
+    store.add(np.arange(held), held, n=0.0, s=0.0, tags=0, stratum=0, born=0.0)
     prior = Prior(rule, learned=learned)
     rng = np.random.default_rng(seed)
     slots, scores, values = np.empty(site.batch, np.int64), np.empty(site.batch), np.empty(held)
@@ -110,7 +110,7 @@ def live(
         clicks += _show(store.state.items, slots, rates, seed)
         store.settle(slots)
         shown += site.batch
-        prior.heed(float(shown))
+        prior.heed(float(shown), held if not merging else 0)
         while len(out) < len(marks) and shown >= marks[len(out)]:
             out.append(clicks)
     return out

@@ -102,9 +102,15 @@ class ColdStart(Ucb):
     relative = True
     learns_prior = True
 
+    @property
+    def rising(self) -> bool:
+        """No: the prior may move either way."""
+        return False
+
     def _fill(self, sums: Floats, pulls: Floats, t: float, arms: float, rng: Any, out: Floats) -> None:
-        a, b = fit_prior(sums, pulls, np.ones(sums.size), 1.0, 50.0)
-        present = pulls.sum() + 1.0
+        count = int(arms)
+        a, b = fit_prior(sums[:count], pulls[:count], np.ones(count), 1.0, 50.0)
+        present = pulls[:count].sum() + 1.0
         for i in range(sums.size):
             out[i] = d.score(self, sums[i] + a, pulls[i] + (a + b), present, arms)
 

@@ -199,7 +199,12 @@ def merge(
             heap.drop(ready, waiting)
             waiting -= 1
         before = found
-        if st.meta[SORTED] != 0:
+        if count == 1 and st.cells[tied[0]]["size"] == 1:  # as most are: spare the arrays
+            only = st.arena[st.cells[tied[0]]["start"]]
+            if eligible(st, only, allowed, mark):
+                slots[found] = only
+                found += 1
+        elif st.meta[SORTED] != 0:
             found = _take_oldest(st, tied, count, allowed, mark, slots, found)
         else:
             found, stream = _take_random(st, tied, count, allowed, mark, slots, found, stream)

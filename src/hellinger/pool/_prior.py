@@ -15,6 +15,8 @@ __all__ = ["Prior"]
 _START = (1.0, 50.0)
 _GROWTH = 1.02
 """The prior is fitted again when the impressions have grown by this factor: its cost vanishes among the events."""
+_PATIENCE = 1e-3
+"""And not before so many impressions for each content that the fit must look at."""
 _ENOUGH = 500
 """Contents with impressions that a tag set needs for a prior of its own."""
 _MOST_STRATA = 32
@@ -36,11 +38,19 @@ class Prior:
         if self.learned:
             self.table[0] = _START[0], sum(_START)
 
-    def heed(self, rounds: float) -> None:
-        """Note how many impressions there have been."""
+    def heed(self, rounds: float, cost: int) -> None:
+        """Note how many impressions there have been, and how many contents a fit would look at one by one."""
         if self.learned and rounds >= self._next:
             self.due = True
-            self._next = max(rounds * _GROWTH, rounds + 100.0)
+            self._next = max(rounds * _GROWTH, rounds + 100.0, rounds + cost * _PATIENCE)
+
+    def strata(self, tags: Any) -> Any:
+        """The stratum of contents with these tag sets."""
+        if not self.tag_sets:
+            return 0
+        numbers = np.zeros(max(int(tags.max(initial=0)), *self.tag_sets) + 1, np.int32)
+        numbers[self.tag_sets] = np.arange(1, len(self.tag_sets) + 1)
+        return numbers[tags]
 
     def refresh(self, store: Store, tag_sets: list[frozenset[str]]) -> None:
         """Fit the priors to the present counts; give tag sets with enough data their own."""
@@ -63,21 +73,17 @@ class Prior:
         order = np.argsort(-shown, kind="stable")[:_MOST_STRATA]
         chosen = [int(k) for k in order if shown[k] >= _ENOUGH]
         fresh = [k for k in chosen if k not in self.tag_sets][: _MOST_STRATA - len(self.tag_sets)]
-        if not fresh:
+        if fresh:
+            self.tag_sets += fresh
+            self.table = np.vstack([self.table, np.repeat(self.table[:1], len(fresh), axis=0)])
             self._enrol(store)
-            return
-        self.tag_sets += fresh
-        self.table = np.vstack([self.table, np.repeat(self.table[:1], len(fresh), axis=0)])
-        self._enrol(store)
 
     def _enrol(self, store: Store) -> None:
         """Give each item the stratum of its tag set."""
         if not self.tag_sets:
             return
         items = store.items
-        numbers = np.zeros(max(int(items["tags"].max(initial=0)), max(self.tag_sets)) + 1, np.int32)
-        numbers[self.tag_sets] = np.arange(1, len(self.tag_sets) + 1)
-        wanted = numbers[items["tags"]]
+        wanted = self.strata(items["tags"])
         moved = np.flatnonzero(items["stratum"] != wanted)
         items["stratum"] = wanted
         store.settle(moved)

@@ -116,7 +116,15 @@ class Store:
     # Contents -----------------------------------------------------------------------------------------
 
     def add(
-        self, names: Iterable[Id] | npt.NDArray[np.integer[Any]], count: int, *, n: Any, s: Any, tags: Any, born: float
+        self,
+        names: Iterable[Id] | npt.NDArray[np.integer[Any]],
+        count: int,
+        *,
+        n: Any,
+        s: Any,
+        tags: Any,
+        stratum: Any,
+        born: float,
     ) -> Slots:
         """Add contents with their counts (checked by the caller); all or none."""
         first = len(self)
@@ -127,7 +135,7 @@ class Store:
         new = st.items[first : first + count]
         new["n"], new["s"], new["tags"], new["born"] = n, s, tags, born
         new["seq"] = np.arange(self.next_seq, self.next_seq + count)
-        new["cell"], new["mark"], new["stratum"], new["hidden"], new["where"] = NONE, 0, 0, 0, 0
+        new["cell"], new["mark"], new["stratum"], new["hidden"], new["where"] = NONE, 0, stratum, 0, 0
         self.next_seq += count
         st.meta[COUNT] = first + count
         slots = np.arange(first, first + count)

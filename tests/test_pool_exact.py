@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from hellinger import Pool
-from tests.pools.model import Content, Model
+from pool_model import Content, Model
 
 GROUPED = ["hellinger-ucb", "kl-ucb", "ucb1", "hellinger-ucb++(anytime=true)", "kl-ucb+", "moss-anytime", "cold-start"]
 SCANNED = ["thompson", "ada-ucb(anytime=true)", "imed"]

@@ -91,11 +91,14 @@ def test_new_contents_start_from_what_contents_like_them_have_done() -> None:
         )
     pool.add(["weak new"], tags=["weak"])
     pool.add(["strong new"], tags=["strong"])
+    pool.rank(1)  # the prior is learned; those added from now on have it at once
+    pool.add(["late"], tags=["strong"])
+    assert pool.stats("late").score == pool.stats("strong new").score
     pool.add(["unknown"], tags=["other"])
     scores = {content.id: content.score for content in pool.rank(len(pool))}
     assert scores["weak new"] < scores["strong new"]
     assert scores["weak new"] < scores["unknown"]
-    everyone, strong, weak = (pool._prior.table[:, 0] / pool._prior.table[:, 1]).tolist()
+    everyone, weak, strong = (pool._prior.table[:, 0] / pool._prior.table[:, 1]).tolist()
     assert weak == pytest.approx(0.01, rel=0.2)
     assert strong == pytest.approx(0.2, rel=0.1)
     assert weak < everyone < strong
