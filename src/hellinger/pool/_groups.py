@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hellinger._jit import helper, jit
+from hellinger._random import scramble as mix
 from hellinger.pool import _blocks as blocks
 from hellinger.pool._layout import (
     ARENA_TOP,
@@ -25,15 +26,6 @@ from hellinger.pool._layout import (
 __all__ = ["detach", "mix", "place", "remap", "renumber", "settle"]
 
 Slots = npt.NDArray[np.int64]
-
-
-@helper
-def mix(x: Any) -> Any:
-    """Scramble 64 bits (splitmix64)."""
-    z = np.uint64(x) + np.uint64(0x9E3779B97F4A7C15)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
 
 
 @helper
