@@ -1,30 +1,37 @@
-"""A line on standard error that says what is being done."""
+"""A line on standard error that says what is being done, and how much of it is."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from rich.console import Console
 from rich.markup import escape
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn
+
+from hellinger.cli._app import progress_console
 
 __all__ = ["stages"]
 
 
 @contextmanager
 def stages() -> Iterator[Callable[[str, float | None], None]]:
-    """Give a function to tell of a stage and its share done: one live line, or a line a stage in a log."""
-    console = Console(stderr=True)
-    if console.is_terminal:
-        with console.status("starting …") as status:
-            yield lambda what, done: status.update(escape(what) + (" …" if done is None else f" · {done:.0%}"))
-        return
+    """Give a function to tell of a stage and its share done: one live line with a bar, or a line a stage in a log."""
     last = ""
+    if not progress_console.is_terminal:
 
-    def tell(what: str, _done: float | None) -> None:
-        nonlocal last
-        if what != last:
-            console.print(f"{what} …", highlight=False, markup=False, soft_wrap=True)
-            last = what
+        def log(what: str, _done: float | None) -> None:
+            nonlocal last
+            if what != last:
+                progress_console.print(f"{what} …", highlight=False, markup=False, soft_wrap=True)
+                last = what
 
-    yield tell
+        yield log
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
+    with Progress(*columns, console=progress_console, transient=True) as bar:
+        task = bar.add_task("starting", total=None)
+
+        def move(what: str, done: float | None) -> None:
+            bar.update(task, description=escape(what), total=None if done is None else 1.0, completed=done or 0.0)
+
+        yield move

@@ -15,7 +15,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-__all__ = ["COLUMN", "DPI", "INK", "QUIET", "blank", "colours", "render", "save", "spread_axis", "styled"]
+__all__ = ["COLUMN", "DPI", "INK", "QUIET", "blank", "colours", "kin_colour", "render", "save", "spread_axis", "styled"]
 
 COLUMN = 3.5
 """Width of a paper's column, in inches."""
@@ -26,6 +26,8 @@ _WIDE = 5.0
 # Okabe & Ito's colours, told apart with any kind of colour vision; their yellow is too faint for a line.
 _PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#6A3D9A", "#8C510A", "#000000")
 _HABITUAL = {"hellinger-ucb": 0, "kl-ucb": 1, "ucb1": 2, "thompson": 3, "imed": 4, "hellinger-imed": 5, "uniform": 8}
+
+_KINDS = {0: ("hellinger",), 1: ("kl", "imed"), 2: ("ucb", "moss", "ada"), 3: ("thompson", "bayes")}
 
 _STYLE: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
@@ -83,9 +85,9 @@ def spread_axis(axes: Axes, values: Iterable[float], label: str, unit: str) -> N
     if min(found) > 0 and max(found) > _WIDE * min(found):
         axes.set_xscale("log")
         axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,g}"))
         axes.xaxis.set_minor_formatter(NullFormatter())
         unit = f"{unit}, log scale"
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,g}"))
     axes.set_xlabel(f"{label} ({unit})")
 
 
@@ -105,6 +107,14 @@ def colours(labels: Sequence[str]) -> dict[str, str]:
         if label not in chosen:
             chosen[label] = next(free)
     return chosen
+
+
+def kin_colour(label: str) -> str:
+    """A colour shared by policies of one kind, where there are more of them than can be told apart."""
+    for colour, beginnings in _KINDS.items():
+        if label.startswith(beginnings):
+            return _PALETTE[colour]
+    return QUIET
 
 
 def render(figure: Figure, kind: str) -> bytes:

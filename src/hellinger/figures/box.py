@@ -6,7 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 from hellinger.errors import require
 from hellinger.figures._style import INK, blank, colours, spread_axis, styled
@@ -31,23 +33,23 @@ def draw_final(finals: Mapping[str, npt.NDArray[np.float64]], *, title: str = ""
             # spread by rank in the golden ratio's sequence: even, and the same at every drawing
             jitter = (np.arange(runs.size) * 0.6180339887) % 1.0 - 0.5
             axes.plot(runs, at - 0.36 + 0.12 * jitter, ".", color=colour, markersize=1.6, alpha=0.55, mew=0)
-            axes.boxplot(
-                runs,
-                positions=[at],
-                orientation="horizontal",
-                widths=0.34,
-                showfliers=False,
-                showmeans=True,
-                patch_artist=True,
-                manage_ticks=False,
-                boxprops={"facecolor": colour + "33", "edgecolor": colour, "linewidth": 0.9},
-                medianprops={"color": colour, "linewidth": 1.6},
-                whiskerprops={"color": colour, "linewidth": 0.9},
-                capprops={"color": colour, "linewidth": 0.9},
-                meanprops={"marker": "D", "markersize": 2.6, "markerfacecolor": INK, "markeredgecolor": "white"},
-            )
+            _box(axes, runs, float(at), colour)
         spread_axis(axes, values, "regret at the last round", "reward units")
         axes.set_yticks(positions, labels)
         axes.set_ylim(0.35, len(labels) + 0.5)
         axes.grid(visible=False, axis="y")
     return figure
+
+
+def _box(axes: Axes, runs: npt.NDArray[np.float64], at: float, colour: str) -> None:
+    """Draw one box; Axes.boxplot would load pyplot and with it choose a backend for the whole process."""
+    low, median, high = np.quantile(runs, [0.25, 0.5, 0.75])
+    reach = 1.5 * (high - low)
+    ends = runs[runs >= low - reach].min(), runs[runs <= high + reach].max()
+    for inner, end in zip((low, high), ends, strict=True):
+        axes.plot([inner, end], [at, at], "-", color=colour, linewidth=0.9)
+        axes.plot([end, end], [at - 0.08, at + 0.08], "-", color=colour, linewidth=0.9)
+    box = Rectangle((low, at - 0.17), high - low, 0.34, facecolor=colour + "33", edgecolor=colour, linewidth=0.9)
+    axes.add_patch(box)
+    axes.plot([median, median], [at - 0.17, at + 0.17], "-", color=colour, linewidth=1.6, solid_capstyle="butt")
+    axes.plot([runs.mean()], [at], "D", color=INK, markersize=2.6, markeredgecolor="white", markeredgewidth=0.5)

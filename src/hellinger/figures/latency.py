@@ -69,6 +69,11 @@ def draw_latency(timings: Sequence[Timing], *, limit_ms: float = 10.0, mark: int
         axes.set_xlabel("arms (log scale)")
         axes.set_ylabel("time a ranking (ms, log scale)")
         figure.legend(
-            loc="outside lower left", title=f"at {mark:,} arms", title_fontsize=6.8, alignment="left", ncols=2
+            loc="outside lower left",
+            title=f"at {mark:,} arms",
+            title_fontsize=6.8,
+            alignment="left",
+            ncols=2,
+            columnspacing=1.2,
         )
     return figure

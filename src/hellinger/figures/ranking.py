@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from hellinger.errors import require
-from hellinger.figures._style import QUIET, blank, colours, spread_axis, styled
+from hellinger.figures._style import QUIET, blank, kin_colour, spread_axis, styled
 
 __all__ = ["Place", "draw_ranking"]
 
@@ -25,15 +25,14 @@ class Place(NamedTuple):
 
 
 def draw_ranking(places: Sequence[Place], *, title: str = "", tail: str = "99 % of runs stay below") -> Figure:
-    """Dots with intervals, best on top; high quantiles as hollow triangles."""
+    """Dots with intervals, best on top, kin in one colour; high quantiles as hollow triangles."""
     require(len(places) > 0, "there is at least one policy", places=len(places))
     ranked = sorted(places, key=lambda place: place.mean)
     with styled():
         figure, axes = blank(height=0.9 + 0.17 * len(ranked), title=title)
-        chosen = colours([place.label for place in sorted(places)])
         rows = np.arange(len(ranked), 0, -1)
         for row, place in zip(rows, ranked, strict=True):
-            colour = chosen[place.label]
+            colour = kin_colour(place.label)
             axes.plot([place.low, place.high], [row, row], "-", color=colour, linewidth=1.6, solid_capstyle="butt")
             axes.plot([place.mean], [row], "o", color=colour, markersize=4)
         tails = [(place.tail, row) for row, place in zip(rows, ranked, strict=True) if place.tail is not None]

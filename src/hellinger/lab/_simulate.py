@@ -76,7 +76,7 @@ def simulate(
     --------
     >>> result = simulate(["hellinger-ucb", "ucb1"], means=[0.1, 0.05], horizon=2000, runs=20)
     >>> [round(row["mean_regret"]) for row in result.summary()]
-    [12, 32]
+    [10, 32]
     """
     seed = whole("seed", seed, 0)
     horizon, runs, init = whole("horizon", horizon, 1), whole("runs", runs, 1), whole("init", init, 0)

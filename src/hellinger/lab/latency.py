@@ -16,7 +16,7 @@ __all__ = ["BASELINE", "Latency", "measure_latency", "numpy_kl_index", "warm_cou
 
 Floats = npt.NDArray[np.float64]
 
-BASELINE = "KL-UCB, bisection in NumPy"
+BASELINE = "kl-ucb in NumPy"
 _HALVINGS = 40
 _TOP = 20
 

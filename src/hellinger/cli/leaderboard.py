@@ -1,0 +1,42 @@
+"""``hellinger leaderboard``: every policy on four problems."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from hellinger.cli._app import JsonFlag, app, console, emit
+from hellinger.cli._stages import stages
+from hellinger.cli.simulate import print_result
+
+__all__ = ["leaderboard"]
+
+
+@app.command("leaderboard")
+def leaderboard(
+    out: Annotated[Path, typer.Option(help="Folder for the rankings and their numbers.")] = Path("leaderboard"),
+    runs: Annotated[int, typer.Option(help="Runs of each policy; the cold start has one in 20 of them.")] = 200,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same numbers, anywhere.")] = 0,
+    everyone: Annotated[
+        bool, typer.Option("--all", help="Let slow rules play the cold start too: many minutes.")
+    ] = False,
+    json: JsonFlag = False,
+) -> None:
+    """Rank every policy on the paper's two problems, on two close arms, and on a cold start with 10,000 arms."""
+    from hellinger.lab import leaderboard as lab
+
+    with stages() as say:
+        standings = lab.leaderboard(out, runs=runs, seed=seed, everyone=everyone, say=say)
+    if json:
+        emit({"contests": [standing.record() for standing in standings]})
+        return
+    for standing in standings:
+        console.print(f"\n[bold]{escape(standing.contest.title)}[/]")
+        print_result(standing.result)
+        for why in dict.fromkeys(standing.left_out.values()):
+            names = ", ".join(name for name, reason in standing.left_out.items() if reason == why)
+            console.print(f"[dim]Left out: {escape(names)} ({escape(why)}).[/]", highlight=False, soft_wrap=True)
+    console.print(f"\nWritten to [cyan]{escape(str(out))}[/].", highlight=False, soft_wrap=True)

@@ -1,0 +1,170 @@
+"""Every policy on four problems: the paper's two, a hard one with two arms, and a cold start with 10,000."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from matplotlib.figure import Figure
+
+from hellinger import figures
+from hellinger.errors import require
+from hellinger.lab._folder import whole_folder
+from hellinger.lab._simulate import simulate
+from hellinger.lab.problem import PAPER_BERNOULLI, PAPER_POISSON, Problem
+from hellinger.lab.result import Result
+from hellinger.policies import Policy, available, policy
+
+__all__ = ["CONTESTS", "Contest", "Standing", "leaderboard"]
+
+Say = Callable[[str, float | None], None]
+
+_SCANNED = 1e9
+"""Scores a run above which a rule that has to look at every arm in every round is left out."""
+_RUNS_FOR_TAILS = 100
+_FORMAT = 1
+
+
+class Contest(NamedTuple):
+    """A problem policies meet on; of the runs asked for it gets one in ``share``, but at least two."""
+
+    name: str
+    title: str
+    family: str
+    means: str | tuple[float, ...]
+    horizon: int
+    share: int = 1
+
+
+CONTESTS = (
+    Contest("bernoulli", "The paper's Bernoulli problem", "bernoulli", PAPER_BERNOULLI, 10_000),
+    Contest("poisson", "The paper's Poisson problem", "poisson", PAPER_POISSON, 10_000),
+    Contest("close", "Two close arms, 0.5 and 0.45", "bernoulli", (0.5, 0.45), 10_000),
+    Contest("cold-start", "Cold start: 10,000 new items", "bernoulli", "beta(1.6,100)x10000", 300_000, 20),
+)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How policies did in one contest, and who was left out, with the reason."""
+
+    contest: Contest
+    result: Result
+    left_out: dict[str, str]
+
+    @property
+    def ranked(self) -> list[dict[str, Any]]:
+        """Summaries, least mean regret first, with ranks."""
+        rows = sorted(self.result.summary(), key=lambda row: float(row["mean_regret"]))
+        return [{"rank": rank, **row} for rank, row in enumerate(rows, 1)]
+
+    def plot(self) -> Figure:
+        """Draw the ranking: means with 95 % intervals, and the 99 % quantile where runs are enough to know it."""
+        tails = self.result.runs >= _RUNS_FOR_TAILS
+        places = []
+        for row in self.ranked:
+            half = 1.959963984540054 * row["sem"]
+            mean = row["mean_regret"]
+            name = row["policy"].partition("(")[0]
+            places.append(figures.Place(name, mean, mean - half, mean + half, row["q99"] if tails else None))
+        return figures.draw_ranking(places, title=self.contest.title)
+
+    def record(self) -> dict[str, Any]:
+        """The standing as JSON can hold it."""
+        return {
+            "contest": self.contest.name,
+            "title": self.contest.title,
+            "family": self.result.family,
+            "arms": int(self.result.means.size),
+            "horizon": self.contest.horizon,
+            "runs": self.result.runs,
+            "policies": self.ranked,
+            "left_out": [{"policy": name, "why": why} for name, why in self.left_out.items()],
+            "wall_s": self.result.wall_s,
+        }
+
+
+def leaderboard(
+    folder: str | Path | None = None,
+    *,
+    runs: int = 200,
+    seed: int = 0,
+    everyone: bool = False,
+    contests: Sequence[Contest] = CONTESTS,
+    say: Say | None = None,
+) -> list[Standing]:
+    """Let every policy that applies play each contest, with the same rewards for all.
+
+    Policies have their default arguments; those that need the horizon are told it.
+
+    Parameters
+    ----------
+    folder
+        Gets ``leaderboard.json`` and a ranking a contest, as PNG and SVG; all of them or none.
+    runs, seed
+        Runs a contest, at least 2 (the cold start has one in 20 of them), and what they are drawn from.
+    everyone
+        Let rules play too that look at all arms in every round, where that means many minutes.
+    contests
+        Other contests than the four.
+    say
+        Told of progress.
+    """
+    require(runs >= 2 and runs == math.floor(runs), "2 <= runs, a whole number", runs=runs)
+    require(seed >= 0, "0 <= seed", seed=seed)
+    tell: Say = say if say is not None else lambda _what, _done: None
+    if folder is None:
+        return list(_standings(contests, runs, seed, everyone, tell))
+    with whole_folder(folder) as partial:
+        standings = []
+        for standing in _standings(contests, runs, seed, everyone, tell):
+            figures.save(standing.plot(), partial / f"ranking_{standing.contest.name}")
+            standings.append(standing)
+        record = {"format": _FORMAT, "seed": seed, "contests": [standing.record() for standing in standings]}
+        text = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False)
+        (partial / "leaderboard.json").write_text(text, encoding="utf-8")
+    return standings
+
+
+def _standings(contests: Sequence[Contest], runs: int, seed: int, everyone: bool, tell: Say) -> Iterator[Standing]:
+    for contest in contests:
+        problem = Problem.make(contest.means, contest.family, seed=seed)
+        playing, left_out = _entrants(contest, problem, everyone)
+        for each in playing:
+            # the smallest problem the same player plays, so that compiling is told of by name
+            tell(f"{contest.name}: compiling {each.name} (first run only)", None)
+            arms = min(64, problem.means.size)
+            simulate(each, means=problem.means[:arms], family=contest.family, horizon=arms + 2, runs=1)
+        what = f"{contest.name}: {len(playing)} policies, {problem.means.size:,} arms"
+        tell(what, 0.0)
+        result = simulate(
+            playing,
+            means=problem.means,
+            family=contest.family,
+            horizon=contest.horizon,
+            runs=max(2, runs // contest.share),
+            seed=seed,
+            progress=lambda done, total, what=what: tell(what, done / total),  # type: ignore[misc]
+        )
+        yield Standing(contest, result, left_out)
+
+
+def _entrants(contest: Contest, problem: Problem, everyone: bool) -> tuple[list[Policy], dict[str, str]]:
+    """Policies that can play here, and why the others do not."""
+    playing, left_out = [], {}
+    scores = float(problem.means.size) * contest.horizon
+    for name in available():
+        try:
+            made = policy(name, family=contest.family).at_horizon(contest.horizon)
+        except ValueError as error:
+            left_out[name] = str(error)
+            continue
+        if scores > _SCANNED and not made.rule.rising and not everyone:
+            left_out[name] = f"looks at every arm in every round: {scores:.0e} scores a run; --all lets it play"
+        else:
+            playing.append(made)
+    return playing, left_out

@@ -1,0 +1,191 @@
+"""Figures: what they show, what they are called, and that they leave nothing behind."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib import rcParams
+from matplotlib.collections import PolyCollection
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from hellinger import figures, simulate, theory
+from hellinger.lab import Result
+
+SPECS = ["hellinger-ucb", "kl-ucb", "ucb1"]
+
+
+@pytest.fixture(scope="module")
+def result() -> Result:
+    return simulate(SPECS, means=[0.1, 0.05, 0.02], horizon=300, runs=6, init=3)
+
+
+def lines(figure: Figure, style: str) -> list[Line2D]:
+    return [line for line in figure.axes[0].lines if line.get_linestyle() == style]
+
+
+def test_regret_has_means_bands_bounds_and_the_lower_line(result: Result) -> None:
+    bound = figures.Line(
+        "bound", result.checkpoints, theory.dashed_bound(result.means, horizon=result.checkpoints), of="kl-ucb"
+    )
+    figure = result.plot_regret(bounds=[bound])
+    (axes,) = figure.axes
+    assert axes.get_xscale() == "log"
+    assert [line.get_label() for line in lines(figure, "-")] == SPECS
+    for i, line in enumerate(lines(figure, "-")):
+        np.testing.assert_array_equal(line.get_ydata(), result.regret[i].mean(axis=0))
+    bands = [artist for artist in axes.collections if isinstance(artist, PolyCollection)]
+    assert len(bands) == len(SPECS)
+    low, high = np.quantile(result.regret[0], [0.25, 0.75], axis=0)
+    vertices = np.asarray(bands[0].get_paths()[0].vertices)
+    assert vertices[:, 1].min() == low.min()
+    assert vertices[:, 1].max() == high.max()
+    (dashed,) = lines(figure, "--")
+    assert dashed.get_color() == lines(figure, "-")[1].get_color()
+    (dotted,) = lines(figure, ":")
+    assert np.asarray(dotted.get_ydata())[-1] == pytest.approx(theory.lai_robbins(result.means) * np.log(300))
+    assert "round t" in axes.get_xlabel()
+    assert "reward units" in axes.get_ylabel()
+    legend = axes.get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == [*SPECS, "bound", "Lai–Robbins slope"]
+
+
+def test_regret_without_the_lower_line(result: Result) -> None:
+    assert not lines(result.plot_regret(lai_robbins=False), ":")
+
+
+def test_focus_names_the_curve_that_leaves_the_frame() -> None:
+    t = np.array([1, 10, 100])
+    curves = [
+        figures.Curve(name, t, end * t / 100.0, end * t / 100.0, end * t / 100.0)
+        for name, end in (("kl-ucb", 10.0), ("ucb1", 99.0))
+    ]
+    (axes,) = figures.draw_regret(curves, focus=["kl-ucb"]).axes
+    assert axes.get_ylim() == pytest.approx((0.0, 12.5))
+    assert [text.get_text() for text in axes.texts] == ["ucb1: 99\nat t = 100"]
+    (whole,) = figures.draw_regret(curves).axes
+    assert whole.get_ylim()[1] > 99.0
+    assert not whole.texts
+
+
+def test_average_is_regret_over_time_from_the_first_choice_on(result: Result) -> None:
+    figure = result.plot_average()
+    (axes,) = figure.axes
+    assert axes.get_xlim() == (9.0, 300.0)
+    for i, line in enumerate(lines(figure, "-")):
+        np.testing.assert_allclose(np.asarray(line.get_ydata()), result.regret[i].mean(axis=0) / result.checkpoints)
+    assert "per round" in axes.get_ylabel()
+
+
+def test_final_has_a_box_and_every_run(result: Result) -> None:
+    (axes,) = result.plot_final().axes
+    assert [label.get_text() for label in axes.get_yticklabels()] == SPECS
+    boxes = [patch.get_window_extent().transformed(axes.transData.inverted()) for patch in axes.patches]
+    for box, runs in zip(boxes, result.final, strict=True):
+        assert [box.x0, box.x1] == pytest.approx(np.quantile(runs, [0.25, 0.75]).tolist())
+    dots = [line for line in axes.lines if line.get_marker() == "."]
+    for i, drawn in enumerate(dots):
+        np.testing.assert_array_equal(drawn.get_xdata(), result.final[i])
+    assert "last round" in axes.get_xlabel()
+
+
+@pytest.mark.parametrize(("largest", "scale"), [(40.0, "linear"), (60.0, "log")])
+def test_axis_is_logarithmic_where_values_spread(largest: float, scale: str) -> None:
+    (axes,) = figures.draw_final({"a": np.array([10.0, 11.0]), "b": np.array([20.0, largest])}).axes
+    assert axes.get_xscale() == scale
+    assert ("log scale" in axes.get_xlabel()) == (scale == "log")
+
+
+def test_zero_regret_is_drawn_on_a_linear_axis() -> None:
+    (axes,) = figures.draw_final({"a": np.array([0.0, 100.0])}).axes
+    assert axes.get_xscale() == "linear"
+
+
+def test_latency_draws_the_limit_and_writes_times_at_the_mark() -> None:
+    arms = np.array([100, 10_000])
+    rows = [
+        figures.Timing("ucb1", arms, arms / 1e4, arms / 2e4, arms / 5e3),
+        figures.Timing("plain", arms, arms / 1e3, arms / 2e3, arms / 5e2, baseline=True),
+    ]
+    figure = figures.draw_latency(rows)
+    (axes,) = figure.axes
+    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
+    assert any(np.all(np.asarray(line.get_ydata()) == 10.0) for line in axes.lines)
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["ucb1: 1 ms", "plain: 10 ms"]
+    assert [line.get_label() for line in lines(figure, "--")] == ["plain: 10 ms"]
+    assert "ms" in axes.get_ylabel()
+    assert "arms" in axes.get_xlabel()
+
+
+def test_ranking_puts_the_best_on_top() -> None:
+    places = [
+        figures.Place("kl-ucb", 20.0, 18.0, 22.0, 30.0),
+        figures.Place("hellinger-ucb", 10.0, 9.0, 11.0, 40.0),
+    ]
+    figure = figures.draw_ranking(places)
+    (axes,) = figure.axes
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["hellinger-ucb", "kl-ucb"]
+    dots = [line for line in axes.lines if line.get_marker() == "o"]
+    assert [float(np.asarray(dot.get_xdata())[0]) for dot in dots] == [10.0, 20.0]
+    (tails,) = [line for line in axes.lines if line.get_marker() == ">"]
+    assert list(np.asarray(tails.get_xdata())) == [40.0, 30.0]
+    without = figures.draw_ranking([place._replace(tail=None) for place in places])
+    assert not without.legends
+
+
+def test_a_policy_keeps_its_colour() -> None:
+    alone, among = figures.colours(["kl-ucb"]), figures.colours(["uniform", "moss", "kl-ucb(c=3)", "kl-ucb"])
+    assert alone["kl-ucb"] == among["kl-ucb(c=3)"]
+    assert len(set(among.values())) == 4
+
+
+@pytest.mark.parametrize(
+    "draw", [figures.draw_regret, figures.draw_average, figures.draw_latency, figures.draw_ranking]
+)
+def test_nothing_to_draw(draw: object) -> None:
+    assert callable(draw)
+    with pytest.raises(ValueError, match="at least one"):
+        draw([])
+
+
+@pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
+def test_saving_is_repeatable(tmp_path: Path, result: Result, suffix: str) -> None:
+    paths = [tmp_path / f"{name}.{suffix}" for name in ("a", "b")]
+    for path in paths:
+        result.plot_regret(path=path)
+    assert paths[0].read_bytes() == paths[1].read_bytes()
+    assert paths[0].read_bytes()[:5] in (b"\x89PNG\r", b"<?xml", b"%PDF-")
+
+
+def test_saving_without_suffix_gives_pixels_and_vectors(tmp_path: Path, result: Result) -> None:
+    assert figures.save(result.plot_final(), tmp_path / "f") == [tmp_path / "f.png", tmp_path / "f.svg"]
+    width = int.from_bytes((tmp_path / "f.png").read_bytes()[16:20], "big")
+    assert width == 3.5 * figures.DPI
+
+
+def test_saving_refuses_other_formats(tmp_path: Path, result: Result) -> None:
+    with pytest.raises(ValueError, match=r"\.png, \.svg or \.pdf"):
+        result.plot_final(path=tmp_path / "f.bmp")
+    assert not list(tmp_path.iterdir())
+
+
+def test_style_does_not_leak(result: Result) -> None:
+    before = dict(rcParams)
+    figures.render(result.plot_regret(), "png")
+    assert dict(rcParams) == before
+
+
+def test_pyplot_is_never_loaded() -> None:
+    code = (
+        "import sys, hellinger; r = hellinger.simulate('ucb1', means=[0.1, 0.2], horizon=20, runs=2);"
+        "assert 'matplotlib' not in sys.modules;"
+        "r.plot_regret(); r.plot_average(); r.plot_final(); assert 'matplotlib' in sys.modules;"
+        "sys.exit('matplotlib.pyplot' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
