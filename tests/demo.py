@@ -38,7 +38,8 @@ def shuffled(rng: np.random.Generator) -> Sort:
 
 def ucb1(sums: Floats, pulls: Floats, t: float, last: Floats) -> Floats:
     """Mean and √(2 log t/n)."""
-    return sums / pulls + np.sqrt(2 * np.log(t) / pulls)
+    index: Floats = sums / pulls + np.sqrt(2 * np.log(t) / pulls)
+    return index
 
 
 def hellinger(sums: Floats, pulls: Floats, t: float, last: Floats) -> Floats:
@@ -47,7 +48,8 @@ def hellinger(sums: Floats, pulls: Floats, t: float, last: Floats) -> Floats:
     overlap = 1 - (1 - np.exp(-0.25 * np.log(t) / pulls)) ** 2
     across = np.sqrt((1 - p) * (1 - overlap**2))
     larger, smaller = (np.sqrt(p) * overlap + across) ** 2, (np.sqrt(p) * overlap - across) ** 2
-    return np.where(larger <= 1, larger, smaller)
+    index: Floats = np.where(larger <= 1, larger, smaller)
+    return index
 
 
 def kl(sums: Floats, pulls: Floats, t: float, last: Floats) -> Floats:

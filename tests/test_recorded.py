@@ -86,7 +86,11 @@ def test_other_rewards() -> None:
 
 @pytest.mark.parametrize(
     ("table", "words"),
-    [([1, 0], "table of rounds and arms"), ([[]], "table of rounds and arms"), ([[0.5, np.nan]], "every reward is a number")],
+    [
+        ([1, 0], "table of rounds and arms"),
+        ([[]], "table of rounds and arms"),
+        ([[0.5, np.nan]], "every reward is a number"),
+    ],
 )
 def test_tables_refused(table: list[object], words: str) -> None:
     with pytest.raises(ValueError, match=words):
