@@ -101,9 +101,8 @@ def latency_claims(latencies: Sequence[Latency], *, arms: int = 10_000) -> Itera
         f"> {LIMIT_MS:g} ms",
         f"KL-UCB {_ms(ms[KL])} at full precision; bisection in plain NumPy {_ms(ms[BASELINE])}",
         "differs" if ms[KL] < LIMIT_MS else "agrees",
-        "Iterations are not the obstacle: solving for all arms at once is. A compiled solver that starts near the "
-        "root needs two "
-        "steps an arm. The closed form is still the faster one; it is not the only one that fits.",
+        "Iterating is no obstacle once all arms are solved in compiled code: from a start near the root two steps an "
+        "arm are enough. The closed form is still the fastest; it is not the only one that fits.",
     )
     yield Claim(
         "production",
