@@ -36,6 +36,7 @@ format: install  ## Put the sources in order
 bench: install  ## Measure speed, as ratios within one run
 	$(BIN)/python benchmarks/index.py
 	$(BIN)/python benchmarks/lab.py
+	$(BIN)/python benchmarks/pool.py
 
 lock: install  ## Pin what pyproject.toml asks for, with hashes
 	$(BIN)/python -m pip install --quiet pip-tools

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from rich.console import Console
 from rich.table import Table
@@ -38,7 +38,7 @@ def verdict(ratio: float, target: float, *, at_most: bool = False) -> str:
     return f"{ratio:,.1f}× (target {sign} {target:g}×) {'[green]met[/]' if met else '[red]missed[/]'}"
 
 
-def show(title: str, columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+def show(title: str, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
     """Print a table."""
     table = Table(
         title=title, title_justify="left", box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0)

@@ -24,6 +24,7 @@ from hellinger.policies import policy
 
 HERE = Path(__file__).parent
 PEERS = HERE.parent / ".venv-peers"
+PYTHON = str(PEERS / "bin" / "python")
 HORIZON = 10_000
 SPECS = ("hellinger-ucb", "kl-ucb", "ucb1", "thompson", "imed", "kl-ucb++", "moss", "bayes-ucb")
 ELSEWHERE = (
@@ -61,11 +62,11 @@ def peers() -> dict[str, float]:
     """Time the neighbours in an environment of their own, built once."""
     if not (PEERS / "ready").exists():
         console.print("Installing river, mabwiser and pymab for comparison …")
-        subprocess.run([sys.executable, "-m", "venv", PEERS], check=True)
-        install = [PEERS / "bin" / "python", "-m", "pip", "install", "--quiet", "--requirement", HERE / "peers.txt"]
+        subprocess.run([sys.executable, "-m", "venv", str(PEERS)], check=True)
+        install = [PYTHON, "-m", "pip", "install", "--quiet", "--requirement", str(HERE / "peers.txt")]
         subprocess.run(install, check=True)
         (PEERS / "ready").touch()
-    command = [PEERS / "bin" / "python", HERE / "peers.py", ",".join(map(str, PAPER_BERNOULLI))]
+    command = [PYTHON, str(HERE / "peers.py"), ",".join(map(str, PAPER_BERNOULLI))]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     found: dict[str, float] = json.loads(done.stdout)
     return found

@@ -161,7 +161,7 @@ def _largest(family: Family, ball: str, m: Any, x: Any) -> Any:
     return largest(family, bhattacharyya(family) if ball == "hellinger" else kullback_leibler(family), m, x)
 
 
-# name: (ball, level, default scale, default variance)
+# name: (ball, level)
 GRID = {
     "hellinger-ucb": ("hellinger", "log"),
     "hellinger-ucb+": ("hellinger", "plus"),

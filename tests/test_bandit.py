@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from hellinger import Bandit, families, policies, policy
+from hellinger.testing._suite import refused
 
 NAMES = st.one_of(st.integers(-3, 12), st.sampled_from(["a", "b", "ü", "7"]))
 
@@ -56,7 +57,7 @@ class BanditMachine(RuleBasedStateMachine):
             st.lists(st.sampled_from([0.0, 1.0, 0.5, 2.0, float("nan")]), min_size=len(names), max_size=len(names))
         )
         if set(names) - self.model.keys() or not all(0 <= reward <= 1 for reward in rewards):
-            with pytest.raises(ValueError, match="must hold|must be"):
+            with pytest.raises(ValueError, match=r"must hold|must be"):
                 self.bandit.update_many(names, rewards)
             return
         self.bandit.update_many(names, rewards)
@@ -157,10 +158,10 @@ def test_a_family_without_a_spec_is_given_again() -> None:
     [
         (lambda: Bandit("kl-ucb", arms=-1), ["0 <= arms", "-1"]),
         (lambda: Bandit("kl-ucb", arms=["a", "a"]), ["differ", "a"]),
-        (lambda: Bandit("kl-ucb", arms=[1.5]), ["whole number or a string", "1.5"]),
+        (lambda: Bandit("kl-ucb", arms=[cast(int, 1.5)]), ["whole number or a string", "1.5"]),
         (lambda: Bandit("kl-ucb", arms=0).select(), ["an arm to choose"]),
         (lambda: Bandit("kl-ucb").rank(0), ["1 <= k", "0"]),
-        (lambda: Bandit("kl-ucb", ties="last"), ["'random' or 'first'", "last"]),
+        (lambda: Bandit("kl-ucb", ties=cast(Any, "last")), ["'random' or 'first'", "last"]),
         (lambda: Bandit("moss"), ["needs the horizon"]),
         (lambda: Bandit("kl-ucb").update(99, 1.0), ["one of those present", "99"]),
         (lambda: Bandit("kl-ucb").update(0, 1.5), ["0 <= reward <= 1", "1.5"]),
@@ -172,6 +173,4 @@ def test_a_family_without_a_spec_is_given_again() -> None:
     ],
 )
 def test_errors(call: Callable[[], Any], words: list[str]) -> None:
-    with pytest.raises(ValueError, match=".") as error:
-        call()
-    assert all(word in str(error.value) for word in words)
+    refused(call, *words)

@@ -41,7 +41,7 @@ def make(name: str, arguments: dict[str, object], family: families.Family) -> Po
     return made.at_horizon(HORIZON) if made.needs_horizon else made
 
 
-def compare(made: Policy, sums: np.ndarray, pulls: np.ndarray, t: float) -> None:  # type: ignore[type-arg]
+def compare(made: Policy, sums: np.ndarray, pulls: np.ndarray, t: float) -> None:
     got = made.index(sums, pulls, t)
     want = reference.index(made.name, made.arguments, made.family, sums.tolist(), pulls.tolist(), t)
     tolerance = 1e-9 if made.name == "bayes-ucb" else 1e-12

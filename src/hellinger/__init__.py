@@ -14,6 +14,7 @@ from hellinger import families, policies, theory
 from hellinger.bandit import Bandit
 from hellinger.errors import HellingerWarning
 from hellinger.policies import Policy, policy
+from hellinger.pool import Pool
 
 if TYPE_CHECKING:
     from hellinger.lab import Result, simulate
@@ -22,6 +23,7 @@ __all__ = [
     "Bandit",
     "HellingerWarning",
     "Policy",
+    "Pool",
     "Result",
     "__version__",
     "families",

@@ -20,7 +20,7 @@ from numba import types
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.extending import overload
 
-__all__ = ["DIGEST", "OPTIONS", "dispatch", "helper", "inline", "jit"]
+__all__ = ["DIGEST", "OPTIONS", "dispatch", "entry", "helper", "inline", "jit"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -116,6 +116,20 @@ def jit(function: F) -> F:
         finally:
             numba.config.CACHE_DIR = before
     return compiled
+
+
+def entry(kernel: Callable[..., Any], *arguments: Any) -> Callable[..., Any]:
+    """The machine code of a kernel for arguments of these types, to be called with no others.
+
+    numba looks up the types of all arguments at every call, several microseconds for nested tuples:
+    more than a small kernel takes itself.
+    """
+    if not hasattr(kernel, "overloads"):  # compilation is switched off
+        return kernel
+    types_ = tuple(numba.typeof(argument) for argument in arguments)
+    kernel.compile(types_)  # type: ignore[attr-defined]
+    code: Callable[..., Any] = kernel.overloads[types_].entry_point
+    return code
 
 
 def helper(function: F) -> F:

@@ -9,12 +9,13 @@ stream of its own and returns that stream's state beside its value.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 from hellinger._jit import helper, inline
 
-__all__ = ["binomial", "gamma", "geometric", "normal", "poisson", "stream", "uniform", "word"]
+__all__ = ["binomial", "gamma", "geometric", "normal", "poisson", "scramble", "stream", "uniform", "word"]
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX1 = np.uint64(0xBF58476D1CE4E5B9)
@@ -28,6 +29,12 @@ def mix(z: np.uint64) -> np.uint64:
     z = (z ^ (z >> np.uint64(30))) * _MIX1
     z = (z ^ (z >> np.uint64(27))) * _MIX2
     return z ^ (z >> np.uint64(31))
+
+
+@helper
+def scramble(key: Any) -> Any:
+    """A number as a word of its own, zero included; not inlined, for use outside hot loops."""
+    return mix(np.uint64(key) + _GOLDEN)
 
 
 @inline

@@ -41,7 +41,7 @@ class Definition(NamedTuple):
 
 def definition(family: families.Family) -> Definition:
     """The textbook ψ of each family by name."""
-    a = mpf(getattr(family, "_asdict", dict)().get(*_parameter(family)))
+    a = _parameter(family)
     table = {
         "bernoulli": lambda: _trials(mpf(1)),
         "binomial": lambda: _trials(a),
@@ -63,9 +63,9 @@ def definition(family: families.Family) -> Definition:
     return table[family.name]()
 
 
-def _parameter(family: families.Family) -> tuple[str, float]:
-    fields: tuple[str, ...] = getattr(family, "_fields", ())
-    return (fields[0] if fields else "", 1.0)
+def _parameter(family: families.Family) -> Any:
+    values: tuple[float, ...] = tuple(family)  # type: ignore[arg-type]
+    return mpf(values[0]) if values else mpf(1)
 
 
 def _trials(n: Any) -> Definition:

@@ -1,6 +1,6 @@
 """Write regret.json: exact expected regret of the deterministic policies on tiny Bernoulli problems.
 
-The expectation runs over every (pulls, sums) state, in Python fractions of the 30-digit reference indices of
+The expectation runs over every (pulls, sums) state, in doubles, with the 30-digit reference indices of
 tests/reference.py; the package's own indices are not used.
 
 Conventions: t is the round about to be played (pulls so far + 1); equal indices (within 1e-12) go to the first

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from hellinger.errors import HellingerWarning
 
@@ -65,5 +66,6 @@ def run() -> None:
     try:
         app()
     except (ValueError, OSError) as error:
-        progress_console.print(f"[red]error:[/] {error}", highlight=False, soft_wrap=True)
+        line = " ".join(str(error).split())
+        progress_console.print(f"[red]error:[/] {escape(line)}", highlight=False, soft_wrap=True)
         sys.exit(2)

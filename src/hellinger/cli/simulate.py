@@ -1,8 +1,9 @@
-"""``hellinger simulate``: any policies on any problem."""
+"""``hellinger simulate``: any policies on any problem; ``hellinger show``: what came of it."""
 
 from __future__ import annotations
 
 import contextlib
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,14 +19,15 @@ from hellinger.errors import require
 if TYPE_CHECKING:
     from hellinger.lab import Result
 
-__all__ = ["print_result", "simulate", "tracked"]
+__all__ = ["emit_result", "print_result", "show", "simulate", "tracked"]
 
 
 @contextlib.contextmanager
 def tracked(what: str, *, quiet: bool = False) -> Iterator[Callable[[int, int], None]]:
     """Show a progress bar on standard error, and give the function that moves it."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=progress_console, transient=True, disable=quiet) as bar:
+    hidden = quiet or not progress_console.is_terminal  # elsewhere a bar would only leave empty lines
+    with Progress(*columns, console=progress_console, transient=True, disable=hidden) as bar:
         task = bar.add_task(f"{what} (compiling what is new)", total=None)
 
         def move(done: int, total: int) -> None:
@@ -36,6 +38,7 @@ def tracked(what: str, *, quiet: bool = False) -> Iterator[Callable[[int, int], 
 
 @app.command()
 def simulate(
+    context: typer.Context,
     policies: Annotated[
         str, typer.Option(help="Policies, separated by commas; arguments in parentheses: 'kl-ucb(c=3)'.")
     ] = "hellinger-ucb,kl-ucb,ucb1",
@@ -78,10 +81,11 @@ def simulate(
     from hellinger import lab
 
     chosen = split_specs(policies)
-    with tracked("playing", quiet=json) as progress:
+    if rewards is not None:
+        _refuse(context, "means", "horizon", "init", "batch", "delay", "engine", "workers")
+        require(rewards.is_file(), "--rewards is a file", rewards=str(rewards))
+    with _folder(out), tracked("playing", quiet=json) as progress:
         if rewards is not None:
-            if not rewards.is_file():
-                raise ValueError(f"`--rewards` must be a file, but got {str(rewards)!r}")
             result = lab.replay_table(
                 chosen, rewards, family=family, slots=slots, runs=runs, seed=seed, ties=ties, progress=progress
             )
@@ -100,32 +104,70 @@ def simulate(
                 ties=ties,
                 engine=engine,
                 workers=workers,
-                resume=None if out is None else _writable(out) / "parts",
+                resume=None if out is None else out / "parts",
                 progress=progress,
             )
-    if out is not None:
-        result.save(_writable(out))
-        result.plot_regret(path=out / "regret.png")
+        if out is not None:
+            result.save(out)
+            result.plot_regret(path=out / "regret.png")
     if json:
-        rows = [{key: value for key, value in row.items() if key != "q99"} for row in result.summary()]
-        rate = result.steps / result.wall_s if result.wall_s > 0 else 0.0
-        emit({"policies": rows, "wall_s": result.wall_s, "steps_per_s": rate})
+        emit_result(result)
         return
     print_result(result)
     if out is not None:
         console.print(f"Written to [cyan]{out}[/].", highlight=False)
 
 
-def _writable(folder: Path) -> Path:
+@app.command()
+def show(
+    folder: Annotated[Path, typer.Argument(help="The folder that --out named.")],
+    json: JsonFlag = False,
+) -> None:
+    """Print the table of a result that was written before."""
+    from hellinger.lab import Result
+
+    result = Result.load(folder)
+    if json:
+        emit_result(result)
+        return
+    print_result(result)
+
+
+def _refuse(context: typer.Context, *names: str) -> None:
+    """Reject options that a recorded table leaves without a meaning, rather than pass over them."""
+    sources = {name: context.get_parameter_source(name) for name in names}
+    given = [name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
+    if given:
+        raise ValueError(f"`--rewards` must stand without --{', --'.join(given)}: the table says what is played")
+
+
+@contextlib.contextmanager
+def _folder(folder: Path | None) -> Iterator[None]:
+    """Make a folder for results; if nothing comes of them, take away what was made and stayed empty."""
+    if folder is None:
+        yield
+        return
+    made = [each for each in (folder / "parts", folder, *folder.parents) if not each.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        probe = folder / ".writable"
-        probe.touch()
-        probe.unlink()
+        with tempfile.TemporaryFile(dir=folder):
+            pass
     except OSError as error:
         raise ValueError(f"`--out` must be a folder that can be written to, but {str(folder)!r}: {error}") from None
-    require(folder.is_dir(), "--out is a folder", out=str(folder))
-    return folder
+    try:
+        yield
+    except BaseException:
+        for each in made:
+            with contextlib.suppress(OSError):
+                each.rmdir()
+        raise
+
+
+def emit_result(result: Result) -> None:
+    """Print one object: a row for each policy, and the time it took."""
+    rows = [{key: value for key, value in row.items() if key != "q99"} for row in result.summary()]
+    rate = result.steps / result.wall_s if result.wall_s > 0 else 0.0
+    emit({"policies": rows, "wall_s": result.wall_s, "steps_per_s": rate})
 
 
 def print_result(result: Result) -> None:

@@ -13,7 +13,7 @@ from hellinger._spec import format_spec
 from hellinger.errors import require
 from hellinger.families import _dispatch as d
 from hellinger.families import _kernels as kernels
-from hellinger.families._solver import theta_upper
+from hellinger.families._solver import distance, solve_natural, theta_upper
 
 __all__ = ["ArrayLike", "Family", "Floats"]
 
@@ -26,8 +26,8 @@ class Family:
 
     A family is an immutable NamedTuple of its parameters. Public methods take scalars or arrays and
     broadcast; each calls, element by element in compiled code, the private method of the same name.
-    A new family writes the private core (``_log_partition``, ``_mean``, ``_natural``, ``_variance``) and
-    whatever closed forms it has; everything else follows from ψ.
+    A new family writes ``_log_partition`` and ``_mean``, ψ and ψ′, and whatever closed forms it has;
+    everything else follows from these two.
     """
 
     __slots__ = ()
@@ -78,16 +78,23 @@ class Family:
         raise NotImplementedError
 
     def _natural(self, m: float) -> float:
-        raise NotImplementedError
+        return solve_natural(self, m)
 
     def _variance(self, m: float) -> float:
-        raise NotImplementedError
+        if m == d.infimum(self) or m == d.supremum(self):
+            return 0.0
+        theta = d.natural(self, m)
+        bottom, top = d.natural_bounds(self)
+        h = min(1e-3 * max(1.0, abs(theta)), 0.02 * min(theta - bottom, top - theta))
+        near = d.mean(self, theta + h) - d.mean(self, theta - h)
+        far = d.mean(self, theta + 2.0 * h) - d.mean(self, theta - 2.0 * h)
+        return (8.0 * near - far) / (12.0 * h)
 
     def _kl(self, p: float, q: float) -> float:
-        raise NotImplementedError
+        return distance(self, p, q, False)
 
     def _bhattacharyya(self, p: float, q: float) -> float:
-        raise NotImplementedError
+        return distance(self, p, q, True)
 
     def _hellinger2(self, p: float, q: float) -> float:
         return -math.expm1(-d.bhattacharyya(self, p, q))

@@ -13,9 +13,7 @@ import numpy as np
 
 from hellinger._jit import OPTIONS
 from hellinger.errors import require
-from hellinger.families import _dispatch as d
 from hellinger.families._base import Family, Floats
-from hellinger.families._solver import distance, solve_natural
 
 __all__ = ["ExponentialFamily"]
 
@@ -121,25 +119,6 @@ class ExponentialFamily(Family, _NoParameters):
     def __repr__(self) -> str:
         return f"ExponentialFamily(mean_bounds={self.mean_bounds})"
 
-    def _natural(self, m: float) -> float:
-        return solve_natural(self, m)
-
-    def _variance(self, m: float) -> float:
-        if m == d.infimum(self) or m == d.supremum(self):
-            return 0.0
-        theta = d.natural(self, m)
-        bottom, top = d.natural_bounds(self)
-        h = min(1e-3 * max(1.0, abs(theta)), 0.02 * min(theta - bottom, top - theta))
-        near = d.mean(self, theta + h) - d.mean(self, theta - h)
-        far = d.mean(self, theta + 2.0 * h) - d.mean(self, theta - 2.0 * h)
-        return (8.0 * near - far) / (12.0 * h)
-
-    def _kl(self, p: float, q: float) -> float:
-        return distance(self, p, q, False)
-
-    def _bhattacharyya(self, p: float, q: float) -> float:
-        return distance(self, p, q, True)
-
     def _sample(self, mean: Floats, rng: np.random.Generator, size: int | tuple[int, ...] | None) -> Any:
         sampler = type(self).sampler
         if sampler is None:
@@ -147,7 +126,7 @@ class ExponentialFamily(Family, _NoParameters):
         return sampler(mean, rng, size)
 
 
-def _compiled(function: Scalar, argument: Any) -> Any:
+def _compiled(function: Any, argument: Any) -> Any:
     """``function`` compiled for one argument type, or called as Python from compiled code, or None."""
     if not callable(function):
         return None

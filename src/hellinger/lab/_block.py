@@ -68,6 +68,10 @@ class Block(NamedTuple):
         digest.update(self.checkpoints.tobytes())
         return digest.hexdigest()[:32]
 
+    def _empty(self) -> Outcome:
+        marks, arms = self.checkpoints.size, self.problem.means.size
+        return Outcome(np.zeros((self.size, marks)), np.zeros((marks, arms), np.int64), np.zeros(self.size))
+
     def path(self, folder: Path) -> Path:
         """Where the outcome is kept."""
         return folder / f"{self.key}.npz"
@@ -75,10 +79,13 @@ class Block(NamedTuple):
     def load(self, folder: Path) -> Outcome | None:
         """The outcome kept in ``folder``, if it is there and whole."""
         try:
-            with np.load(self.path(folder)) as kept:
-                return Outcome(kept["regret"], kept["pulls"], kept["reward"])
+            with np.load(io.BytesIO(self.path(folder).read_bytes())) as kept:
+                outcome = Outcome(kept["regret"], kept["pulls"], kept["reward"])
         except (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile):
             return None
+        expected = self._empty()
+        same = all(a.shape == b.shape and a.dtype == b.dtype for a, b in zip(outcome, expected, strict=True))
+        return outcome if same else None
 
     def save(self, folder: Path, outcome: Outcome) -> None:
         """Keep the outcome; a half-written file never bears its name."""
@@ -94,18 +101,14 @@ def play(block: Block) -> Outcome:
     rule, family = block.policy.rule, block.problem.family
     setting, means, checkpoints = block.setting, block.problem.means, block.checkpoints
     arms = means.size
-    outcome = Outcome(
-        np.zeros((block.size, checkpoints.size)),
-        np.zeros((checkpoints.size, arms), np.int64),
-        np.zeros(block.size),
-    )
+    outcome = block._empty()
     own = int.from_bytes(hashlib.sha256(f"{block.policy.spec} {family.spec}".encode()).digest()[:8], "little")
     root = np.random.SeedSequence(setting.seed).generate_state(1, np.uint64)[0]
     paged = (setting.slots, setting.batch, setting.delay) != (1, 1, 0)
     player = setting.player
     if paged:
         player = "pages"
-    elif not rule.rising:
+    elif not rule.rising and player != "pages":
         player = "scan"
     elif player == "auto":
         player = "leader" if arms < _LAZY_FROM else "lazy"

@@ -36,7 +36,7 @@ def whole_folder(folder: str | Path) -> Iterator[Path]:
             ) from None
         yield partial
         target.mkdir(exist_ok=True)
-        for file in partial.iterdir():
+        for file in sorted(partial.iterdir(), key=lambda file: file.suffix == ".json"):  # metadata last
             file.replace(target / file.name)
         done = True
     finally:

@@ -244,6 +244,7 @@ def pages(
     for j in range(slots):
         ceiling += means[chosen[j]]
     regret, total, when, read = 0.0, 0.0, 0, 0
+    rounds = init * ((arms + slots - 1) // slots)  # groups of arms, each shown ``init`` times
     stale = True
     for step in range(1, checkpoints[-1] + 1):
         if (step - 1) % batch == 0:
@@ -254,8 +255,7 @@ def pages(
                     pulls[arm] += 1.0
                 read += 1
                 stale = True
-        first = (step - 1) * slots
-        opening = first < init * arms
+        opening = step <= rounds
         if stale or redraw or opening:
             if opening:  # whoever lacks initial plays goes first, in order
                 for i in range(arms):

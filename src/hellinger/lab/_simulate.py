@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +17,7 @@ from hellinger.lab.problem import Problem
 from hellinger.lab.result import Result
 from hellinger.policies import Policy, policy
 
-__all__ = ["check_policies", "log_spaced", "simulate"]
+__all__ = ["check_policies", "log_spaced", "simulate", "whole"]
 
 _STEPS_A_BLOCK = 2_000_000
 
@@ -71,28 +70,32 @@ def simulate(
     progress
         Called with the steps done and their total.
     player
-        ``"scan"``, ``"leader"`` or ``"lazy"`` instead of the fastest; their choices are the same.
+        ``"scan"``, ``"leader"``, ``"lazy"`` or ``"pages"`` instead of the fastest; their choices are the same.
 
     Examples
     --------
     >>> result = simulate(["hellinger-ucb", "ucb1"], means=[0.1, 0.05], horizon=2000, runs=20)
     >>> [round(row["mean_regret"]) for row in result.summary()]
-    [12, 32]
+    [10, 32]
     """
+    seed = whole("seed", seed, 0)
+    horizon, runs, init = whole("horizon", horizon, 1), whole("runs", runs, 1), whole("init", init, 0)
+    slots, batch, delay = whole("slots", slots, 1), whole("batch", batch, 1), whole("delay", delay, 0)
     problem = Problem.make(means, family, seed=seed)
     chosen = check_policies(policies, problem.family, horizon)
-    for name, value, least in (("horizon", horizon, 1), ("runs", runs, 1), ("init", init, 0), ("slots", slots, 1)):
-        require(value >= least and value == math.floor(value), f"{least} <= {name}, a whole number", **{name: value})
-    require(batch >= 1 and delay >= 0, "1 <= batch and 0 <= delay", batch=batch, delay=delay)
     arms = problem.means.size
     require(slots <= arms, "slots <= arms", slots=slots, arms=arms)
     require(
-        init * arms <= horizon * slots, "the initial plays fit in the horizon", init=init, arms=arms, horizon=horizon
+        init * -(-arms // slots) <= horizon,
+        "the initial plays fit in the horizon",
+        init=init,
+        arms=arms,
+        slots=slots,
+        horizon=horizon,
     )
     require(ties in ("random", "first"), "ties is 'random' or 'first'", ties=ties)
-    players = ("auto", "scan", "leader", "lazy")
+    players = ("auto", "scan", "leader", "lazy", "pages")
     require(player in players, f"player is one of {', '.join(players)}", player=player)
-    require(seed >= 0, "0 <= seed", seed=seed)
     setting = Setting(horizon, init, seed, ties, slots, batch, delay, player)
     marks = log_spaced(horizon, checkpoints)
     size = max(1, min(-(-runs // 2), _STEPS_A_BLOCK // horizon))
@@ -101,10 +104,15 @@ def simulate(
         for each in chosen
         for first in range(0, runs, size)
     ]
+    place = {each.spec: i for i, each in enumerate(chosen)}
+    regret = np.empty((len(chosen), runs, marks.size))
+    pulls = np.zeros((len(chosen), marks.size, arms), np.int64)
+    reward = np.empty((len(chosen), runs))
     started = time.perf_counter()
-    outcomes = _play(blocks, engines.get(engine, workers=workers), resume, progress)
-    wall = time.perf_counter() - started
-    by_policy = [[outcomes[block.key] for block in blocks if block.policy is each] for each in chosen]
+    for block, outcome in _play(blocks, engines.get(engine, workers=workers), resume, progress):
+        at, its = place[block.policy.spec], slice(block.first, block.first + block.size)
+        regret[at, its], reward[at, its] = outcome.regret, outcome.reward
+        pulls[at] += outcome.pulls
     return Result(
         policies=[each.spec for each in chosen],
         family=problem.family.spec,
@@ -112,11 +120,17 @@ def simulate(
         setting=setting,
         runs=runs,
         checkpoints=marks,
-        regret=np.stack([np.concatenate([part.regret for part in parts]) for parts in by_policy]),
-        pulls=np.stack([np.sum([part.pulls for part in parts], axis=0) for parts in by_policy]) / runs,
-        reward=np.stack([np.concatenate([part.reward for part in parts]) for parts in by_policy]),
-        wall_s=wall,
+        regret=regret,
+        pulls=pulls / runs,
+        reward=reward,
+        wall_s=time.perf_counter() - started,
     )
+
+
+def whole(name: str, value: float, least: int) -> int:
+    """Check that a number is whole and not below ``least``."""
+    require(value >= least and value % 1 == 0, f"{least} <= {name}, a whole number", **{name: value})
+    return int(value)
 
 
 def check_policies(given: str | Policy | Sequence[str | Policy], family: families.Family, horizon: int) -> list[Policy]:
@@ -141,25 +155,29 @@ def _play(
     engine: engines.Engine,
     resume: str | Path | None,
     progress: Callable[[int, int], None] | None,
-) -> dict[str, Outcome]:
-    outcomes: dict[str, Outcome] = {}
+) -> Iterator[tuple[Block, Outcome]]:
+    """Give each block's outcome once, kept ones first; none is held, so that memory is the result's alone."""
     folder = None if resume is None else Path(resume)
+    total = sum(block.size for block in blocks) * blocks[0].setting.horizon
+    done = 0
+    missing = []
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
-        for block in blocks:
-            kept = block.load(folder)
-            if kept is not None:
-                outcomes[block.key] = kept
-    steps = {block.key: block.size * block.setting.horizon for block in blocks}
-    total = sum(steps.values())
-    done = sum(steps[key] for key in outcomes)
+    for block in blocks:
+        kept = None if folder is None else block.load(folder)
+        if kept is None:
+            missing.append(block)
+            continue
+        done += block.size * block.setting.horizon
+        yield block, kept
     if progress is not None:
         progress(done, total)
-    for block, outcome in engine([block for block in blocks if block.key not in outcomes]):
+    if not missing:
+        return
+    for block, outcome in engine(missing):
         if folder is not None:
             block.save(folder, outcome)
-        outcomes[block.key] = outcome
-        done += steps[block.key]
+        done += block.size * block.setting.horizon
         if progress is not None:
             progress(done, total)
-    return outcomes
+        yield block, outcome

@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from typing import Any, TypeAlias
 
+from hellinger import _jit
 from hellinger.errors import require
 from hellinger.lab._block import Block, Outcome, play
 
-__all__ = ["Engine", "get", "local"]
+__all__ = ["Engine", "dask", "get", "local"]
 
 Engine: TypeAlias = Callable[[Sequence[Block]], Iterator[tuple[Block, Outcome]]]
 
@@ -53,11 +54,28 @@ def dask(address: str, *, timeout: float = 10.0) -> Engine:
         except OSError as error:
             raise ValueError(f"the cluster must be reachable, but dask://{address} is not: {error}") from None
         with client:
+            try:
+                client.wait_for_workers(1, timeout=timeout)
+            except TimeoutError:
+                raise ValueError(f"the cluster must have a worker, but dask://{address} has none") from None
+            _check_sources(client, address)
             futures: dict[Any, Block] = {client.submit(play, block, key=block.key): block for block in blocks}
-            for future in as_completed(list(futures)):
-                yield futures[future], future.result()
+            for future in as_completed(list(futures), loop=client.loop):
+                block = futures.pop(future)  # let go of it, so that the cluster does too
+                yield block, future.result()
 
     return run
+
+
+def _digest() -> str:
+    return _jit.DIGEST
+
+
+def _check_sources(client: Any, address: str) -> None:
+    """Other sources could give other numbers."""
+    found = set(client.run(_digest).values())
+    if found != {_jit.DIGEST}:
+        raise ValueError(f"the workers must have this version of hellinger, but those of dask://{address} differ")
 
 
 def get(engine: str | Engine, *, workers: int | None = None) -> Engine:
@@ -67,5 +85,6 @@ def get(engine: str | Engine, *, workers: int | None = None) -> Engine:
     if engine == "local":
         return local(workers)
     scheme, _, address = engine.partition("://")
-    require(scheme == "dask" and ":" in address, "engine is local or dask://host:port", engine=engine)
+    host, _, port = address.rpartition(":")
+    require(scheme == "dask" and host != "" and port.isdecimal(), "engine is local or dask://host:port", engine=engine)
     return dask(address)

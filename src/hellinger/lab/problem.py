@@ -38,6 +38,10 @@ class Problem(NamedTuple):
     ) -> Problem:
         """Check means given as numbers, or read them as :func:`parse_means` does."""
         chosen = families.get(family)
+        if not getattr(chosen, "lasting", True):
+            raise ValueError(
+                f"a simulated family must be one of the library's, which draw by counter, but got {chosen}"
+            )
         values = parse_means(means, seed=seed) if isinstance(means, str) else np.asarray(means, np.float64)
         require(values.ndim == 1 and values.size >= 1, "means is a list of at least one number", means=means)
         require(not np.isnan(values).any(), "means are numbers", means=means)
@@ -67,7 +71,8 @@ def parse_means(text: str, *, seed: int = 0) -> Floats:
     if not path.is_file():
         raise ValueError(f"`means` must be numbers, a law such as beta(1.6,100)x10000, or a file, but got {text!r}")
     try:
-        return np.loadtxt(path, delimiter=",", ndmin=1, comments="#").reshape(-1)
+        lines = path.read_text(encoding="utf-8").splitlines()
+        return np.array(_numbers(",".join(line.partition("#")[0] for line in lines)))
     except ValueError as error:
         raise ValueError(f"`means` must be a file of numbers, but {text!r} is not: {error}") from None
 

@@ -16,7 +16,7 @@ from hellinger._jit import jit
 from hellinger.errors import require
 from hellinger.lab._block import Setting
 from hellinger.lab._play import largest
-from hellinger.lab._simulate import check_policies, log_spaced
+from hellinger.lab._simulate import check_policies, log_spaced, whole
 from hellinger.lab.result import Result
 from hellinger.policies import Policy
 from hellinger.policies import _dispatch as rules
@@ -32,16 +32,23 @@ def read_table(path: str | Path) -> Floats:
     """Read a CSV of rewards, a row for each round and a column for each arm; a first row of names is skipped."""
     try:
         frame = pl.read_csv(path, has_header=False, infer_schema_length=0)
-        first = frame.row(0)
-        try:
-            [float(cell) for cell in first]
-        except (TypeError, ValueError):
+        if not any(map(_is_number, frame.row(0))):
             frame = frame.slice(1)
         table = frame.cast(pl.Float64).to_numpy()
     except (OSError, pl.exceptions.PolarsError) as error:
-        raise ValueError(f"rewards must be a CSV of numbers, but {str(path)!r} is not: {error}") from None
+        raise ValueError(
+            f"rewards must be a CSV of numbers, but {str(path)!r} is not: {str(error).splitlines()[0]}"
+        ) from None
     require(np.isfinite(table).all(), "every cell is a number", rewards=str(path))
     return np.ascontiguousarray(table)
+
+
+def _is_number(cell: str | None) -> bool:
+    try:
+        float(cell or "")
+    except ValueError:
+        return False
+    return True
 
 
 @jit
@@ -96,8 +103,8 @@ def replay_table(
     table = read_table(rewards) if isinstance(rewards, (str, Path)) else np.ascontiguousarray(rewards, np.float64)
     require(table.ndim == 2 and table.size > 0, "rewards is a table of rounds and arms", shape=table.shape)
     rounds, arms = table.shape
-    require(1 <= slots <= arms, "1 <= slots <= arms", slots=slots, arms=arms)
-    require(runs >= 1, "1 <= runs", runs=runs)
+    slots, runs, seed = whole("slots", slots, 1), whole("runs", runs, 1), whole("seed", seed, 0)
+    require(slots <= arms, "slots <= arms", slots=slots, arms=arms)
     require(ties in ("random", "first"), "ties is 'random' or 'first'", ties=ties)
     chosen_family = families.get(family)
     chosen_family._check_mean(table, "reward")

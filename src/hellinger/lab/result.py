@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from collections.abc import Sequence
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["Difference", "Result"]
 
 _FORMAT = 1
+_ARRAYS = ("regret", "pulls", "reward")
 Floats = npt.NDArray[np.float64]
 
 
@@ -212,7 +214,10 @@ class Result:
     # Keeping ------------------------------------------------------------------------------------------
 
     def save(self, folder: str | Path) -> Path:
-        """Write the result as Parquet beside its metadata, in one folder; whole or not at all."""
+        """Write the result as Parquet beside its metadata, in one folder; whole or not at all.
+
+        The metadata name the contents of the rest, so that a mixture of two results is not taken for one.
+        """
         with whole_folder(folder) as partial:
             self._write(partial)
         return Path(folder)
@@ -252,6 +257,7 @@ class Result:
             "runs": self.runs,
             "checkpoints": self.checkpoints.tolist(),
             "wall_s": self.wall_s,
+            "sha256": {name: _sha256(folder / f"{name}.parquet") for name in _ARRAYS},
         }
         (folder / "result.json").write_text(json.dumps(metadata, indent=1), encoding="utf-8")
 
@@ -264,10 +270,11 @@ class Result:
             require(metadata["format"] == _FORMAT, f"format == {_FORMAT}", format=metadata["format"])
             policies, runs, means = metadata["policies"], metadata["runs"], np.array(metadata["means"])
             marks = np.array(metadata["checkpoints"], np.int64)
-            arrays = {
-                name: pl.read_parquet(path / f"{name}.parquet")[name].to_numpy()
-                for name in ("regret", "pulls", "reward")
-            }
+            arrays = {}
+            for name in _ARRAYS:
+                file = path / f"{name}.parquet"
+                require(_sha256(file) == metadata["sha256"][name], "the file is the one that was saved", file=file.name)
+                arrays[name] = pl.read_parquet(file)[name].to_numpy()
             return cls(
                 policies=policies,
                 family=metadata["family"],
@@ -282,6 +289,10 @@ class Result:
             )
         except (OSError, KeyError, TypeError, ValueError, pl.exceptions.PolarsError) as error:
             raise ValueError(f"{path} must hold a result that Result.save wrote, but: {error}") from None
+
+
+def _sha256(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 def _sem(values: Floats) -> float:

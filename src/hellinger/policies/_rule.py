@@ -31,7 +31,15 @@ class Rule:
     relative: ClassVar[bool] = False
     """An arm's index depends on the other arms' counts."""
 
+    learns_prior: ClassVar[bool] = False
+    """Counts are scored with pseudo-counts added, learned from all arms: the only way in which it is relative."""
+
     family: Family
+
+    @property
+    def separable(self) -> bool:
+        """Whether ``_score`` gives an arm's index, from its counts (and the pseudo-counts, where learned)."""
+        return self.learns_prior or not (self.random or self.relative)
 
     @property
     def horizon(self) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from hellinger import _special
 from hellinger.errors import require
@@ -25,6 +25,11 @@ class BayesUcb(_Parameters, Rule):
     """The mean exceeded with posterior probability 1/(t·(log T)ᶜ)."""
 
     __slots__ = ()
+
+    def __new__(cls, family: Family, c: float, log_horizon: float) -> Self:
+        """Bind SciPy's quantiles too, here because another process unpickles the rule without making it anew."""
+        _special.load()
+        return super().__new__(cls, family, c, log_horizon)
 
     @property
     def horizon(self) -> float:
@@ -63,5 +68,4 @@ def bayes_ucb(family: Family, *, c: float = 0.0, horizon: float | None = None) -
     require(horizon is None or 1 < horizon < math.inf, "1 < horizon", horizon=horizon)
     if not family.posterior_quantile:
         raise ValueError(f"bayes-ucb needs a family whose posterior has a quantile function, but got {family}")
-    _special.load()
     return BayesUcb(family, float(c), math.nan if horizon is None else math.log(horizon))

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, NamedTuple
 from hellinger._jit import helper
 from hellinger.errors import UnknownNameError, require
 
-__all__ = ["Level", "ada", "available", "log", "loglog", "moss", "plus", "plusplus"]
+__all__ = ["Level", "ada", "available", "log", "loglog", "moss", "plus", "plusplus", "sparse"]
 
 
 class _Parameters(NamedTuple):
@@ -92,6 +92,12 @@ def plus(extra: float, n: float, t: float, arms: float, horizon: float) -> float
 def moss(extra: float, n: float, t: float, arms: float, horizon: float) -> float:
     """log⁺(T/(K·n)): MOSS (Audibert & Bubeck 2009, eq. 5); with t for T it suits a cold-start pool."""
     return math.log(max(1.0, horizon / (arms * n)))
+
+
+@level(uses_horizon=True)
+def sparse(extra: float, n: float, t: float, arms: float, horizon: float) -> float:
+    """log(e² + T/(K·n)): MOSS's level that never falls below 2, for arms scored with a prior's pseudo-counts."""
+    return math.log(math.e * math.e + horizon / (arms * n))
 
 
 @level(uses_horizon=True)

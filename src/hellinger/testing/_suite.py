@@ -36,10 +36,12 @@ def close(got: Any, want: Any, allowed: Any, what: str) -> None:
 
 def refused(call: Callable[[], object], *words: str) -> None:
     """Require a ``ValueError`` whose message holds each of these words: the rule and the value."""
+    message, result = "", None
     try:
         result = call()
     except ValueError as error:
-        missing = [word for word in words if word not in str(error)]
-        assert not missing, f"the error {str(error)!r} must say {missing}"
-    else:
+        message = str(error)
+    if not message:
         raise AssertionError(f"a ValueError that says {words} must be raised, but got {result!r}")
+    missing = [word for word in words if word not in message]
+    assert not missing, f"the error {message!r} must say {missing}"

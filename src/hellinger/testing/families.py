@@ -137,7 +137,8 @@ def _everyday(family: Family) -> Floats:
     spread = family.variance(means)
     size = means**2 if family.mean_bounds[0] >= 0 else np.maximum(means**2, spread)
     size = np.minimum(size, (family.mean_bounds[1] - means) ** 2)
-    return means[(spread <= 100.0 * size) & (size <= 1e8)]
+    found: Floats = means[(spread <= 100.0 * size) & (size <= 1e8)]
+    return found
 
 
 # ψ and distances --------------------------------------------------------------------------------------
@@ -211,7 +212,7 @@ def check_bhattacharyya(family: Family) -> None:
 def check_bounds_solve_their_equation(family: Family) -> None:
     """A hair below the bound is within the radius; a hair above is not, unless there is nothing above."""
     m, x = (a.ravel() for a in np.meshgrid(_means(family), _RADII))
-    low, high = family.mean_bounds
+    high = family.mean_bounds[1]
     for bound, distance in (("hellinger_upper", family.bhattacharyya), ("kl_upper", family.kl)):
         q = getattr(family, bound)(m, x)
         assert (q >= m).all(), f"mean <= {bound} must hold"
@@ -251,7 +252,7 @@ def check_bounds_are_monotone(family: Family) -> None:
 def check_ends(family: Family) -> None:
     """Radius 0 gives the mean, an infinite radius the supremum, exactly; a mean at the top stays there."""
     m = _means(family)
-    low, high = family.mean_bounds
+    high = family.mean_bounds[1]
     for bound in _BOUNDS:
         upper = getattr(family, bound)
         assert (upper(m, 0.0) == m).all(), f"{bound}(m, 0) must be m"
@@ -341,7 +342,7 @@ def check_errors(family: Family) -> None:
         refused(lambda f=function: f([m, m, m], [abs(m)] * 2), "(3,)", "(2,)")  # type: ignore[misc]
         refused(lambda f=function, o=other: f("half", o), "number", "half")  # type: ignore[misc]
     for name in _BOUNDS:
-        refused(lambda f=getattr(family, name): f(m, [0.1, -0.25]), "0 <= radius", "-0.25")  # type: ignore[misc]
+        refused(lambda n=name: getattr(family, n)(m, [0.1, -0.25]), "0 <= radius", "-0.25")  # type: ignore[misc]
     refused(lambda: family.natural("half"), "number", "half")
 
 
@@ -374,8 +375,8 @@ def check_sample(family: Family) -> None:
         assert x.shape == (size,), "sample(…, size) must have that size"
         close(x.mean(), m, 6 * x.std() / math.sqrt(size) + 4 * EPS * abs(m), f"mean of a sample at {m:g}")
         squares = (x - m) ** 2
-        error = 6 * squares.std() / math.sqrt(size) + 1e-9 * squares.mean() + (4 * EPS * m) ** 2
-        close(squares.mean(), family.variance(float(m)), error, f"variance of a sample at {m:g}")
+        allowed = 6 * squares.std() / math.sqrt(size) + 1e-9 * squares.mean() + (4 * EPS * m) ** 2
+        close(squares.mean(), family.variance(float(m)), allowed, f"variance of a sample at {m:g}")
         low, high = family.mean_bounds
         assert ((low <= x) & (x <= high)).all(), "rewards must lie within mean_bounds"
         assert not family.integer or (x == np.floor(x)).all(), "rewards must be whole numbers"

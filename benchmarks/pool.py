@@ -1,0 +1,94 @@
+"""The pool against a full scan, at three sizes, in one run; processor time, Python call included.
+
+Run as ``python benchmarks/pool.py [--small]``. Ratios are within the run; targets are printed beside them. The floor is
+the compiled ranking and the cost of calling it; what rank(20) takes beyond is the making of twenty Python objects.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import timeit
+from collections.abc import Callable
+
+import numpy as np
+
+from _timing import fastest
+from hellinger import Pool
+from hellinger._jit import entry
+from hellinger.pool import _layout, _merge, _scan
+from hellinger.pool.pool import _EVERYTHING
+
+
+def best(function: Callable[[], object]) -> float:
+    """Microseconds of processor time a call."""
+    return 1e6 * fastest(function, seconds=0.4)
+
+
+def kernel_alone(pool: Pool) -> tuple[float, float]:
+    """Microseconds in the compiled ranking of 20, the cost of calling it taken off; and that cost."""
+
+    def query(state: _layout.State) -> Callable[[], object]:
+        arguments = (pool.policy.rule, state, pool._prior.table, pool._t, float(len(pool)), _EVERYTHING, -1, 1)
+        outputs = (np.empty(20, np.int64), np.empty(20))
+        code = entry(_merge.merge, *arguments, *outputs)
+        return lambda: code(*arguments, *outputs)
+
+    call = best(query(_layout.empty(1, ordered=False)))
+    return best(query(pool._store.state)) - call, call
+
+
+def full_scan(pool: Pool) -> list[tuple[int, float]]:
+    """The best 20 by the compiled index of every content: one pass for the index, one for the best."""
+    slots = np.arange(len(pool))
+    chosen, scores = np.empty(20, np.int64), np.empty(20)
+    _scan.select(pool._store.state, slots, pool._values(slots), _EVERYTHING, -1, 1, chosen, scores)
+    return list(zip(chosen.tolist(), scores.tolist(), strict=True))
+
+
+def line(what: str, value: float, unit: str, target: str, met: bool) -> None:
+    print(f"  {what:46s} {value:12.2f} {unit:4s}  target {target:10s} {'met' if met else 'MISSED'}")
+
+
+def measure(spec: str, sizes: list[int]) -> None:
+    print(f"\n{spec}")
+    ranks: list[float] = []
+    for size in sizes:
+        rng = np.random.default_rng(size)
+        n = rng.integers(0, 501, size).astype(float)
+        s = rng.binomial(n.astype(np.int64), 0.05).astype(float)
+        ids = np.arange(size)
+        pool = Pool(spec)
+        loading = timeit.timeit(lambda pool=pool, n=n, s=s, ids=ids: pool.load(ids, n, s), number=1)  # type: ignore[misc]
+        rank = best(lambda pool=pool: pool.rank(20))  # type: ignore[misc]
+        ranks.append(rank)
+        kernel, call = kernel_alone(pool)
+        scan = best(lambda pool=pool: full_scan(pool))  # type: ignore[misc]
+        print(f" {size:,} contents: {pool.explain()[:70]}…")
+        line("rank(20), Python included", rank, "µs", "≤ 30", rank <= 30)
+        line("  of which in the kernel", kernel, "µs", "≤ 5", kernel <= 5)
+        floor = call + kernel
+        print(f"  {'  floor: a call and the kernel':46s} {floor:12.2f} µs    rank is {rank / floor:.1f} × the floor")
+        wanted = 10 if size <= 10_000 else 10_000 if size >= 10_000_000 else 1000
+        line("full scan ÷ rank(20)", scan / rank, "×", f"≥ {wanted:,}", scan / rank >= wanted)
+        turn = itertools.cycle(ids[rng.integers(0, size, 4000)].tolist())
+        record = best(lambda pool=pool, turn=turn: pool.record(next(turn), impressions=1))  # type: ignore[misc]
+        line("record, ids at random", record, "µs", "≤ 5", record <= 5)
+        events = ids[rng.integers(0, size, 100_000)]
+        many = best(lambda pool=pool, events=events: pool.record_many(events, 1)) / 100_000  # type: ignore[misc]
+        line("record_many of 100,000 events, each", many, "µs", "≤ 0.5", many <= 0.5)
+        line("memory of a content, its id apart", pool.memory() / size, "B", "≤ 100", pool.memory() <= 100 * size)
+        if size >= 10_000_000:
+            line("loading", loading, "s", "< 10", loading < 10)
+        else:
+            print(f"  {'loading':46s} {loading:12.2f} s")
+    spread = max(ranks) / min(ranks)
+    line("slowest ÷ fastest rank(20) over the sizes", spread, "×", "≤ 2", spread <= 2)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--small", action="store_true", help="leave out ten million contents")
+    chosen = [10_000, 1_000_000] + ([] if parser.parse_args().small else [10_000_000])
+    for policy_spec in ("hellinger-ucb", "kl-ucb", "ucb1", "cold-start"):
+        measure(policy_spec, chosen)

@@ -1,0 +1,90 @@
+"""``hellinger coldstart``: which policy gets the most clicks out of a new pool with little traffic."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from hellinger.cli._app import JsonFlag, app, console, emit
+from hellinger.coldstart import experiment, report
+
+__all__ = ["coldstart"]
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise ValueError(f"`impressions` must be whole numbers with commas between, but got {text!r}") from None
+
+
+@app.command("coldstart")
+def coldstart(
+    contents: Annotated[int, typer.Option(help="Contents in the pool.")] = 10_000,
+    impressions: Annotated[str, typer.Option(help="Impressions per content, on average.")] = "10,30,100,300",
+    seeds: Annotated[int, typer.Option(help="Repetitions, each with contents of its own.")] = 20,
+    laws: Annotated[str, typer.Option(help="Laws of the click rates.")] = ",".join(experiment.LAWS),
+    slots: Annotated[int, typer.Option(help="Slots on a page.")] = 20,
+    pages: Annotated[int, typer.Option(help="Pages between two refreshes of the counts.")] = 10,
+    arrivals: Annotated[int, typer.Option(help="New contents a day in the settings with arrivals; 0 for none.")] = 500,
+    jobs: Annotated[int, typer.Option(help="Processes; 0 for one on each core.")] = 0,
+    out: Annotated[Path | None, typer.Option(help="Folder for report.html and results.json.")] = None,
+    json: JsonFlag = False,
+) -> None:
+    """Compare policies on pools of new contents: clicks, paired intervals, and the oracle as the ceiling."""
+    plan = experiment.Plan(
+        contents=contents,
+        slots=slots,
+        pages=pages,
+        impressions=_numbers(impressions),
+        seeds=seeds,
+        laws=tuple(law.strip() for law in laws.split(",")),
+        arrivals=arrivals,
+    ).check()
+    columns = (TextColumn("simulating"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=json) as progress:
+        bar = progress.add_task("", total=None)
+        results = experiment.run(
+            plan,
+            jobs=jobs or os.cpu_count() or 1,
+            progress=lambda done, total: progress.update(bar, completed=done, total=total),
+        )
+    page = report.write(out, plan, results) if out is not None else None
+    if json:
+        emit(report.as_json(plan, results))
+        return
+    comparisons = experiment.compare(results)
+    for law, with_arrivals in dict.fromkeys((c.law, c.arrivals) for c in comparisons):
+        console.print(_table(law, with_arrivals, comparisons))
+    for target in report.targets(results):
+        verdict = "[green]met[/]" if target["met"] else "[red]missed[/]"
+        console.print(
+            f"{target['ratio']:.2f} ({target['low']:.2f} … {target['high']:.2f}) times the clicks of "
+            f"{target['policy']}, target {target['target']}: {verdict}",
+            highlight=False,
+        )
+    if page is not None:
+        console.print(f"report: {page}", highlight=False)
+
+
+def _table(law: str, arrivals: bool, comparisons: list[experiment.Comparison]) -> Table:
+    here = [c for c in comparisons if (c.law, c.arrivals) == (law, arrivals)]
+    table = Table(title=f"\n{report.setting(law, arrivals)}", box=None, header_style="bold", title_justify="left")
+    table.add_column("policy", style="cyan", no_wrap=True)
+    marks = sorted({c.impressions for c in here})
+    for mark in marks:
+        table.add_column(f"clicks at {mark}", justify="right")
+        table.add_column("ours ÷ this", justify="right")
+    for name in dict.fromkeys(c.policy for c in here):
+        cells = []
+        for c in sorted((c for c in here if c.policy == name), key=lambda c: c.impressions):
+            colour = {"ahead": "green", "behind": "red"}.get(c.verdict, "dim")
+            colour = "dim" if name in (experiment.OURS, "oracle") else colour
+            cells += [f"{c.clicks:,.0f}", f"[{colour}]{c.ratio:.2f} ± {(c.high - c.low) / 2:.2f}[/]"]
+        table.add_row(name, *cells)
+    return table

@@ -1,0 +1,127 @@
+"""Cold start: many arms, little traffic, and a prior learned from the arms themselves."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from hellinger._jit import helper, jit
+from hellinger.families import Bernoulli, Family
+from hellinger.policies import _dispatch as d
+from hellinger.policies import balls, levels
+from hellinger.policies._registry import named
+from hellinger.policies._rule import Floats, Rule
+from hellinger.policies.ucb import Ucb
+
+__all__ = ["ColdStart", "fit_prior"]
+
+
+@helper
+def _digamma_pair(x: float) -> tuple[float, float]:
+    """ψ(x) and ψ′(x) for x > 0: recurrence up to 6, then the asymptotic series."""
+    first, second = 0.0, 0.0
+    while x < 6.0:
+        first -= 1.0 / x
+        second += 1.0 / (x * x)
+        x += 1.0
+    y = 1.0 / (x * x)
+    first += math.log(x) - 0.5 / x - y * (1 / 12 - y * (1 / 120 - y * (1 / 252 - y * (1 / 240 - y / 132))))
+    second += 1.0 / x + 0.5 * y + y / x * (1 / 6 - y * (1 / 30 - y * (1 / 42 - y * (1 / 30 - y * 5 / 66))))
+    return first, second
+
+
+# A weak hyperprior keeps the fit in place while there is little to learn from: log(a + b) has mean log 50 and
+# variance 1, which some dozens of arms outweigh.
+_LOG_STRENGTH, _WEIGHT = math.log(50.0), 1.0
+
+
+@jit
+def fit_prior(s: Floats, n: Floats, weight: Floats, a: float, b: float) -> tuple[float, float]:
+    """Most likely Beta(a, b) of which so many arms of each (s, n) are draws, by Newton's method from a start.
+
+    The likelihood is beta-binomial, Π Γ(a+s)Γ(b+n−s)Γ(a+b) / (Γ(a)Γ(b)Γ(a+b+n)); how a policy came to give
+    each arm its n does not enter it, so that adaptive sampling does no harm. Steps are taken in log a and
+    log b, with curvature damped until it is negative definite, and are at most a factor e.
+    """
+    u, v = math.log(a), math.log(b)
+    for _ in range(50):
+        a, b = math.exp(u), math.exp(v)
+        da, ta = _digamma_pair(a)
+        db, tb = _digamma_pair(b)
+        dm, tm = _digamma_pair(a + b)
+        ga, gb, haa, hbb, hab = 0.0, 0.0, 0.0, 0.0, 0.0
+        for i in range(s.size):
+            if n[i] > 0.0:
+                w = weight[i]
+                xa, ya = _digamma_pair(a + s[i])
+                xb, yb = _digamma_pair(b + max(n[i] - s[i], 0.0))
+                xm, ym = _digamma_pair(a + b + n[i])
+                ga += w * (xa - da - xm + dm)
+                gb += w * (xb - db - xm + dm)
+                haa += w * (ya - ta)
+                hbb += w * (yb - tb)
+                hab += w * (tm - ym)
+        # to log scale, with the hyperprior −½·weight·(log(a + b) − log strength)²
+        m = a + b
+        pull = -_WEIGHT * (math.log(m) - _LOG_STRENGTH) / m
+        bend = -_WEIGHT / (m * m) - pull / m
+        ga, gb = ga + pull, gb + pull
+        gu, gv = a * ga, b * gb
+        huu = a * a * (haa + hab + bend) + gu
+        hvv = b * b * (hbb + hab + bend) + gv
+        huv = a * b * (hab + bend)
+        damp = 0.0
+        while True:
+            p, q = huu - damp, hvv - damp
+            determinant = p * q - huv * huv
+            if p < 0.0 and q < 0.0 and determinant > 1e-12 * p * q:
+                break
+            damp = max(2.0 * damp, 1e-3 * (abs(huu) + abs(hvv) + abs(huv)) + 1e-12)
+        du = -(q * gu - huv * gv) / determinant
+        dv = -(p * gv - huv * gu) / determinant
+        longest = max(abs(du), abs(dv))
+        if longest > 1.0:
+            du, dv = du / longest, dv / longest
+        u = min(max(u + du, -7.0), 14.0)
+        v = min(max(v + dv, -7.0), 14.0)
+        if longest < 1e-7:
+            break
+    return math.exp(u), math.exp(v)
+
+
+class ColdStart(Ucb):
+    """The largest q in the Hellinger ball around (s + a)/(n + a + b), with Beta(a, b) learned from all arms.
+
+    t is the number of plays that the present arms have had: those of arms since removed tell nothing about how
+    well these are known.
+    """
+
+    __slots__ = ()
+    relative = True
+    learns_prior = True
+
+    @property
+    def rising(self) -> bool:
+        """No: the prior may move either way."""
+        return False
+
+    def _fill(self, sums: Floats, pulls: Floats, t: float, arms: float, rng: Any, out: Floats) -> None:
+        count = int(arms)
+        a, b = fit_prior(sums[:count], pulls[:count], np.ones(count), 1.0, 50.0)
+        present = pulls[:count].sum() + 1.0
+        for i in range(sums.size):
+            out[i] = d.score(self, sums[i] + a, pulls[i] + (a + b), present, arms)
+
+
+@named("cold-start")
+def cold_start(family: Family) -> Rule:
+    """For many arms and little traffic: a level that knows their number, a prior learned from them.
+
+    Formula: max{q : B((s + a)/n′, q) ≤ 0.27·log(e² + t/(K·n′))/n′}, n′ = n + a + b, Beta(a, b) fitted to all arms.
+    Reference: Hellinger-UCB, eq. 3.3, with a level after MOSS (Audibert & Bubeck 2009) and an empirical-Bayes prior.
+    """
+    if not isinstance(family, Bernoulli):
+        raise ValueError(f"cold-start learns a Beta prior, so it needs the Bernoulli family, but got {family}")
+    return ColdStart(family, balls.Hellinger(), levels.get("sparse", scale=0.27, anytime=True))

@@ -1,0 +1,9 @@
+"""The pool: exact top-k of any number of live contents, in microseconds."""
+
+from __future__ import annotations
+
+from hellinger.pool.departures import Departure, Leaving
+from hellinger.pool.pool import Pool, Ranked, Stats
+from hellinger.pool.segments import SegmentedPool
+
+__all__ = ["Departure", "Leaving", "Pool", "Ranked", "SegmentedPool", "Stats"]

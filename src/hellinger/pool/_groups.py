@@ -1,0 +1,270 @@
+"""Moving items between cells, cells between groups; every step O(log) of what it touches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hellinger._jit import helper, jit
+from hellinger._random import scramble as mix
+from hellinger.pool import _blocks as blocks
+from hellinger.pool._layout import (
+    ARENA_TOP,
+    CELLS,
+    FREE_CELL,
+    FREE_GROUP,
+    GROUPS,
+    LIVE_CELLS,
+    NONE,
+    ORDER,
+    SORTED,
+    State,
+)
+
+__all__ = ["detach", "mix", "place", "remap", "renumber", "settle"]
+
+Slots = npt.NDArray[np.int64]
+
+
+@helper
+def _home(stratum: int, s: float, n: float, size: int) -> Any:
+    h = mix(np.float64(s).view(np.uint64) ^ mix(np.float64(n).view(np.uint64) + np.uint64(stratum)))
+    return np.int64(h & np.uint64(size - 1))
+
+
+@helper
+def _find(st: State, stratum: int, s: float, n: float) -> Any:
+    """Place in the map of this cell, or of the gap where it would go."""
+    mask = st.map.size - 1
+    i = _home(stratum, s, n, st.map.size)
+    while True:
+        c = st.map[i]
+        if c == NONE:
+            return i
+        cell = st.cells[c]
+        if cell["n"] == n and cell["s"] == s and cell["stratum"] == stratum:
+            return i
+        i = (i + 1) & mask
+
+
+@helper
+def _unmap(st: State, hole: int) -> None:
+    """Empty a place of the map, moving back the entries that had to pass it."""
+    mask = st.map.size - 1
+    i = hole
+    while True:
+        i = (i + 1) & mask
+        c = st.map[i]
+        if c == NONE:
+            break
+        cell = st.cells[c]
+        home = _home(cell["stratum"], cell["s"], cell["n"], st.map.size)
+        if ((i - home) & mask) >= ((i - hole) & mask):
+            st.map[hole] = c
+            hole = i
+    st.map[hole] = NONE
+
+
+@jit
+def remap(st: State) -> None:
+    """Fill the map anew from the cells, after it has grown."""
+    st.map[:] = NONE
+    for c in range(st.meta[CELLS]):
+        cell = st.cells[c]
+        if cell["size"] > 0:
+            st.map[_find(st, cell["stratum"], cell["s"], cell["n"])] = c
+
+
+@helper
+def _position(st: State, stratum: int, s: float) -> int:
+    """First place in the order whose group is not below (stratum, s)."""
+    low, high = 0, st.meta[ORDER]
+    while low < high:
+        middle = (low + high) >> 1
+        group = st.groups[st.order[middle]]
+        if group["stratum"] < stratum or (group["stratum"] == stratum and group["s"] < s):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@helper
+def detach(st: State, i: int) -> None:
+    """Take an item out of its cell, if it is in one."""
+    meta = st.meta
+    c = st.items[i]["cell"]
+    if c == NONE:
+        return
+    cell = st.cells[c]
+    blocks.pop(
+        st.arena,
+        cell["start"],
+        cell["size"],
+        st.items[i]["where"],
+        st.items["seq"],
+        st.items["where"],
+        meta[SORTED] != 0,
+    )
+    st.items[i]["cell"] = NONE
+    cell["size"] -= 1
+    if cell["size"] > 0:
+        return
+    blocks.release(st.arena, meta, cell["start"], cell["log2"])
+    _unmap(st, _find(st, cell["stratum"], cell["s"], cell["n"]))
+    g = cell["group"]
+    group = st.groups[g]
+    blocks.pop(st.arena, group["start"], group["size"], cell["where"], st.cells["n"], st.cells["where"], True)
+    group["size"] -= 1
+    cell["group"] = meta[FREE_CELL]
+    meta[FREE_CELL] = c
+    meta[LIVE_CELLS] -= 1
+    if group["size"] > 0:
+        group["head"] = st.cells[st.arena[group["start"]]]["n"]
+        return
+    blocks.release(st.arena, meta, group["start"], group["log2"])
+    p = _position(st, group["stratum"], group["s"])
+    meta[ORDER] -= 1
+    for j in range(p, meta[ORDER]):
+        st.order[j] = st.order[j + 1]
+    group["stratum"] = meta[FREE_GROUP]
+    meta[FREE_GROUP] = g
+
+
+_SMALLEST = 1
+"""log2 of the first block of a cell or group; a free block's link needs two entries."""
+
+
+@helper
+def _grow_block(st: State, start: int, size: int, log2: int) -> Any:
+    """Move a full block into one twice as large; returns its start."""
+    larger = blocks.allocate(st.arena, st.meta, log2 + 1)
+    for j in range(size):
+        st.arena[larger + j] = st.arena[start + j]
+    blocks.release(st.arena, st.meta, start, log2)
+    return larger
+
+
+@helper
+def _new_group(st: State, stratum: int, s: float, p: int) -> Any:
+    meta = st.meta
+    g = meta[FREE_GROUP]
+    if g == NONE:
+        g = meta[GROUPS]
+        meta[GROUPS] += 1
+    else:
+        meta[FREE_GROUP] = st.groups[g]["stratum"]
+    for j in range(meta[ORDER], p, -1):
+        st.order[j] = st.order[j - 1]
+    st.order[p] = g
+    meta[ORDER] += 1
+    group = st.groups[g]
+    group["s"] = s
+    group["stratum"] = stratum
+    group["size"] = 0
+    group["log2"] = _SMALLEST
+    group["start"] = blocks.allocate(st.arena, meta, _SMALLEST)
+    return g
+
+
+@helper
+def _new_cell(st: State, stratum: int, s: float, n: float, place: int) -> Any:
+    """Make a cell, and its group if need be; NONE where an array is too short for it."""
+    meta = st.meta
+    p = _position(st, stratum, s)
+    exists = p < meta[ORDER]
+    if exists:
+        group = st.groups[st.order[p]]
+        exists = group["s"] == s and group["stratum"] == stratum
+    larger = st.groups[st.order[p]]["log2"] + 1 if exists else _SMALLEST
+    if (
+        (meta[FREE_CELL] == NONE and meta[CELLS] == st.cells.size)
+        or 2 * (meta[LIVE_CELLS] + 1) > st.map.size
+        or (meta[FREE_GROUP] == NONE and meta[GROUPS] == st.groups.size)
+        or meta[ORDER] == st.order.size
+        or meta[ARENA_TOP] + (np.int64(1) << larger) + (np.int64(1) << _SMALLEST) > st.arena.size
+    ):
+        return NONE
+    g = st.order[p] if exists else _new_group(st, stratum, s, p)
+    c = meta[FREE_CELL]
+    if c == NONE:
+        c = meta[CELLS]
+        meta[CELLS] += 1
+    else:
+        meta[FREE_CELL] = st.cells[c]["group"]
+    meta[LIVE_CELLS] += 1
+    cell = st.cells[c]
+    cell["n"] = n
+    cell["s"] = s
+    cell["stratum"] = stratum
+    cell["group"] = g
+    cell["size"] = 0
+    cell["log2"] = _SMALLEST
+    cell["start"] = blocks.allocate(st.arena, meta, _SMALLEST)
+    st.map[place] = c
+    group = st.groups[g]
+    if group["size"] == 1 << group["log2"]:
+        group["start"] = _grow_block(st, group["start"], group["size"], group["log2"])
+        group["log2"] += 1
+    blocks.push(st.arena, group["start"], group["size"], c, st.cells["n"], st.cells["where"], True)
+    group["size"] += 1
+    group["head"] = st.cells[st.arena[group["start"]]]["n"]
+    return c
+
+
+@helper
+def attach(st: State, i: int) -> bool:
+    """Put an item into the cell of its counts; false, with nothing changed, where an array is too short."""
+    item = st.items[i]
+    place = _find(st, item["stratum"], item["s"], item["n"])
+    c = st.map[place]
+    if c == NONE:
+        c = _new_cell(st, item["stratum"], item["s"], item["n"], place)
+        if c == NONE:
+            return False
+    cell = st.cells[c]
+    if cell["size"] == 1 << cell["log2"]:
+        if not blocks.available(st.arena, st.meta, cell["log2"] + 1):
+            return False
+        cell["start"] = _grow_block(st, cell["start"], cell["size"], cell["log2"])
+        cell["log2"] += 1
+    blocks.push(st.arena, cell["start"], cell["size"], i, st.items["seq"], st.items["where"], st.meta[SORTED] != 0)
+    cell["size"] += 1
+    item["cell"] = c
+    return True
+
+
+@helper
+def settle(st: State, i: int) -> bool:
+    """Bring an item to the cell of its present counts; false where an array is too short (call again)."""
+    item = st.items[i]
+    if item["hidden"] != 0:
+        detach(st, i)
+        return True
+    c = item["cell"]
+    if c != NONE:
+        cell = st.cells[c]
+        if cell["n"] == item["n"] and cell["s"] == item["s"] and cell["stratum"] == item["stratum"]:
+            return True
+        detach(st, i)
+    return attach(st, i)
+
+
+@jit
+def place(st: State, slots: Slots, first: int) -> int:
+    """Settle these items from the first-th on; returns how many are settled, fewer than all where room lacks."""
+    for j in range(first, slots.size):
+        if not settle(st, slots[j]):
+            return j
+    return slots.size
+
+
+@jit
+def renumber(st: State, old: int, new: int) -> None:
+    """Move an item to another, vacant place of the array."""
+    st.items[new] = st.items[old]
+    c = st.items[new]["cell"]
+    if c != NONE:
+        st.arena[st.cells[c]["start"] + st.items[new]["where"]] = new

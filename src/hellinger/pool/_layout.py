@@ -1,0 +1,131 @@
+"""Where a pool keeps its contents: a few arrays that compiled code shares.
+
+An *item* is a content. Items with the same stratum, reward sum and impressions share a *cell*, since
+they share an index; cells with the same stratum and reward sum form a *group*. Each cell owns a block of
+item numbers in the arena, each group a block of cell numbers; blocks grow by doubling and are recycled.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = [
+    "ARENA_TOP",
+    "CELL",
+    "CELLS",
+    "COUNT",
+    "FREE",
+    "FREE_CELL",
+    "FREE_GROUP",
+    "GROUP",
+    "GROUPS",
+    "ITEM",
+    "LIVE_CELLS",
+    "META",
+    "NONE",
+    "ORDER",
+    "SORTED",
+    "State",
+    "empty",
+    "enlarged",
+    "item_bytes",
+]
+
+NONE = -1
+
+ITEM = np.dtype(
+    [
+        ("n", np.float64),  # whole numbers stay exact to 2⁵³
+        ("s", np.float64),
+        ("seq", np.int64),  # order of arrival
+        ("key", np.int64),  # the id itself, or its hash
+        ("born", np.float64),
+        ("cell", np.int32),  # NONE where the item is hidden, or the pool scans
+        ("where", np.int32),  # position in the cell's block
+        ("tags", np.int32),
+        ("stratum", np.int32),
+        ("mark", np.int32),  # number of the last query that excluded it
+        ("hidden", np.int32),
+    ],
+    align=True,
+)
+"""64 bytes: one cache line for everything that an event touches."""
+
+CELL = np.dtype(
+    [
+        ("n", np.float64),
+        ("s", np.float64),
+        ("start", np.int64),
+        ("size", np.int32),
+        ("log2", np.int32),  # capacity of the block
+        ("group", np.int32),  # next free cell while unused
+        ("where", np.int32),  # position in the group's block
+        ("stratum", np.int32),
+    ],
+    align=True,
+)
+
+GROUP = np.dtype(
+    [
+        ("s", np.float64),
+        ("head", np.float64),  # fewest impressions in the group
+        ("start", np.int64),
+        ("size", np.int32),
+        ("log2", np.int32),
+        ("stratum", np.int32),  # next free group while unused
+    ],
+    align=True,
+)
+
+COUNT, CELLS, LIVE_CELLS, FREE_CELL, GROUPS, FREE_GROUP, ORDER, ARENA_TOP, SORTED, FREE = range(10)
+META = FREE + 40
+"""Slots of ``State.meta``: counts, heads of free lists, and from FREE on one free list for each block size."""
+
+
+class State(NamedTuple):
+    """Everything that compiled code needs, in arrays."""
+
+    items: Any
+    cells: Any
+    groups: Any
+    order: npt.NDArray[np.int32]
+    """Groups by stratum and reward sum, ascending: the busiest end is the cheap one to insert at."""
+    arena: npt.NDArray[np.int32]
+    map: npt.NDArray[np.int32]
+    """Open-addressing table from (stratum, s, n) to a cell."""
+    meta: npt.NDArray[np.int64]
+
+
+def item_bytes(state: State) -> int:
+    """Memory held by the arrays."""
+    return sum(int(array.nbytes) for array in state)
+
+
+def empty(items: int, *, ordered: bool, cells: int = 64, groups: int = 16, arena: int = 1024) -> State:
+    """A state without items, with room for so many."""
+    meta = np.zeros(META, np.int64)
+    meta[FREE_CELL] = meta[FREE_GROUP] = NONE
+    meta[FREE:] = NONE
+    meta[SORTED] = ordered
+    size = 1 << (2 * cells - 1).bit_length()
+    return State(
+        np.zeros(items, ITEM),
+        np.zeros(cells, CELL),
+        np.zeros(groups, GROUP),
+        np.zeros(groups, np.int32),
+        np.zeros(arena, np.int32),
+        np.full(size, NONE, np.int32),
+        meta,
+    )
+
+
+def enlarged(array: Any, size: int) -> Any:
+    """A copy of an array with at least so many entries, growing geometrically."""
+    if array.size >= size:
+        return array
+    grown = np.zeros(max(size, array.size + array.size // 2 if array.size > 1 << 20 else 2 * array.size), array.dtype)
+    grown[: array.size] = array
+    return grown

@@ -1,0 +1,63 @@
+"""The plain way: score every content, keep the best k. For rules that cannot be grouped, and short lists."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hellinger._jit import helper, jit
+from hellinger.policies import _dispatch as d
+from hellinger.pool._groups import mix
+from hellinger.pool._layout import SORTED, State
+from hellinger.pool._merge import eligible
+
+__all__ = ["score_each", "select"]
+
+Floats = npt.NDArray[np.float64]
+
+
+@jit
+def score_each(
+    rule: Any, st: State, prior: Floats, scale: float, t: float, arms: float, slots: Any, out: Floats
+) -> None:
+    """Index of each of these items; ``scale`` turns stored counts into present ones."""
+    for j in range(slots.size):
+        item = st.items[slots[j]]
+        stratum = item["stratum"]
+        s, n = item["s"] * scale + prior[stratum, 0], item["n"] * scale + prior[stratum, 1]
+        out[j] = d.score(rule, s, n, t, arms)
+
+
+@helper
+def _worse(score: float, tie: Any, other: float, other_tie: Any) -> bool:
+    return score < other or (score == other and tie > other_tie)
+
+
+@jit
+def select(st: State, slots: Any, values: Floats, allowed: Any, mark: int, seed: int, best: Any, scores: Any) -> int:
+    """Write the best of these items and their indices; ties by age, or by a hash drawn for this query."""
+    k = best.size
+    ties = np.empty(k, np.uint64)
+    found = 0
+    for j in range(slots.size):
+        score = values[j]
+        if found == k and score < scores[k - 1]:
+            continue
+        i = slots[j]
+        item = st.items[i]
+        if item["hidden"] != 0 or not eligible(st, i, allowed, mark):
+            continue
+        tie = np.uint64(item["seq"])
+        if st.meta[SORTED] == 0:
+            tie = mix(mix(seed) ^ mix(tie))
+        if found == k and _worse(score, tie, scores[k - 1], ties[k - 1]):
+            continue
+        hole = found if found < k else k - 1
+        while hole > 0 and _worse(scores[hole - 1], ties[hole - 1], score, tie):
+            best[hole], scores[hole], ties[hole] = best[hole - 1], scores[hole - 1], ties[hole - 1]
+            hole -= 1
+        best[hole], scores[hole], ties[hole] = i, score, tie
+        found = min(found + 1, k)
+    return found

@@ -1,0 +1,233 @@
+"""The contents of a pool: arrays, ids and tags, with growth and the bookkeeping of cells."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hellinger._jit import entry, helper, jit
+from hellinger.pool import _groups
+from hellinger.pool._ids import Id, Ids
+from hellinger.pool._layout import (
+    ARENA_TOP,
+    CELLS,
+    COUNT,
+    GROUPS,
+    LIVE_CELLS,
+    NONE,
+    ORDER,
+    SORTED,
+    State,
+    empty,
+    enlarged,
+)
+
+__all__ = ["BAD_REWARDS", "DONE", "Floats", "Slots", "Store"]
+
+Slots = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+DONE, LACKING, BAD_REWARDS = 0, 1, 2
+
+_MOST_GROUPS = 1 << 16
+"""So many distinct reward sums are kept apart whatever the number of contents; beyond, an eighth of it."""
+
+
+@helper
+def _fits(n: float, s: float, low: float, high: float) -> bool:
+    if low == -math.inf:
+        return True
+    return s == 0.0 if n == 0.0 else low * n <= s <= high * n
+
+
+@jit
+def count_one(st: State, grouped: bool, i: int, dn: float, ds: float, low: float, high: float) -> int:
+    """Add to one item's counts and settle it."""
+    item = st.items[i]
+    n, s = item["n"] + dn, item["s"] + ds
+    if not _fits(n, s, low, high):
+        return BAD_REWARDS
+    item["n"] = n
+    item["s"] = s
+    if grouped and not _groups.settle(st, i):
+        return LACKING
+    return DONE
+
+
+@jit
+def add_counts(st: State, slots: Slots, dn: Floats, ds: Floats, low: float, high: float) -> int:
+    """Add to these items' counts, or undo it all and return the first item whose counts cannot be."""
+    before = np.empty((slots.size, 2))
+    for j in range(slots.size):
+        item = st.items[slots[j]]
+        before[j, 0] = item["n"]
+        before[j, 1] = item["s"]
+        item["n"] += dn[j]
+        item["s"] += ds[j]
+    for j in range(slots.size):
+        item = st.items[slots[j]]
+        if not _fits(item["n"], item["s"], low, high):
+            for k in range(slots.size - 1, -1, -1):
+                back = st.items[slots[k]]
+                back["n"] = before[k, 0]
+                back["s"] = before[k, 1]
+            return j
+    return NONE
+
+
+@jit
+def _detach(st: State, i: int) -> None:
+    _groups.detach(st, i)
+
+
+class Store:
+    """Contents, their counts, and the cells they are in while the pool is grouped."""
+
+    def __init__(self, *, ordered: bool, grouped: bool) -> None:
+        self.state: State = empty(16, ordered=ordered)
+        self.ids = Ids()
+        self.grouped = grouped
+        self.next_seq = 0
+        self._count_one = entry(count_one, self.state, True, 0, 0.0, 0.0, 0.0, 0.0)
+
+    def __len__(self) -> int:
+        return int(self.state.meta[COUNT])
+
+    @property
+    def items(self) -> Any:
+        """The items present, a view."""
+        return self.state.items[: len(self)]
+
+    @property
+    def groups(self) -> int:
+        """Distinct reward sums kept apart."""
+        return int(self.state.meta[ORDER])
+
+    @property
+    def cells(self) -> Any:
+        """The occupied cells, a copy."""
+        cells = self.state.cells[: self.state.meta[CELLS]]
+        return cells[cells["size"] > 0]
+
+    # Contents -----------------------------------------------------------------------------------------
+
+    def add(
+        self,
+        names: Iterable[Id] | npt.NDArray[np.integer[Any]],
+        count: int,
+        *,
+        n: Any,
+        s: Any,
+        tags: Any,
+        stratum: Any,
+        born: float,
+    ) -> Slots:
+        """Add contents with their counts (checked by the caller); all or none."""
+        first = len(self)
+        st = self.state
+        if first + count > st.items.size:
+            self.state = st = st._replace(items=enlarged(st.items, first + count))
+        self.ids.add(st.items, first, names)
+        new = st.items[first : first + count]
+        new["n"], new["s"], new["tags"], new["born"] = n, s, tags, born
+        new["seq"] = np.arange(self.next_seq, self.next_seq + count)
+        new["cell"], new["mark"], new["stratum"], new["hidden"], new["where"] = NONE, 0, stratum, 0, 0
+        self.next_seq += count
+        st.meta[COUNT] = first + count
+        slots = np.arange(first, first + count)
+        self.settle(slots)
+        return slots
+
+    def remove(self, slots: Slots) -> None:
+        """Take these contents out; the last ones move into the places left."""
+        for slot in np.sort(slots)[::-1].tolist():  # from the end, so that no place named is filled before its turn
+            st = self.state
+            last = len(self) - 1
+            _detach(st, slot)
+            self.ids.remove(st.items, slot)
+            if slot != last:
+                self.ids.move(st.items, last, slot)
+                _groups.renumber(st, last, slot)
+            elif self.ids.names is not None:
+                self.ids.names.pop()
+            st.meta[COUNT] = last
+
+    # Counts -------------------------------------------------------------------------------------------
+
+    def count_one(self, slot: int, n: float, s: float, bounds: tuple[float, float]) -> bool:
+        """Add to one content's counts; false, with nothing changed, where they cannot be."""
+        outcome = self._count_one(self.state, self.grouped, slot, n, s, bounds[0], bounds[1])
+        if outcome == LACKING:
+            self.settle(np.array([slot]))
+        return bool(outcome != BAD_REWARDS)
+
+    def count(self, slots: Slots, n: Floats, s: Floats, bounds: tuple[float, float]) -> int:
+        """Add to these contents' counts; the position of the first that cannot be, all undone, or −1."""
+        bad: int = add_counts(self.state, slots, n, s, bounds[0], bounds[1])
+        if bad < 0:
+            self.settle(slots)
+        return bad
+
+    def still(self, key: Slots, seq: Slots) -> tuple[Slots, npt.NDArray[np.bool_]]:
+        """Places of those of these contents that have not left since, and which they are."""
+        slots = self.ids.by_key(self.state.items, key)
+        present = slots >= 0
+        present[present] = self.state.items["seq"][slots[present]] == seq[present]
+        return slots[present], present
+
+    def settle(self, slots: Slots) -> None:
+        """Bring these items to the cells of their counts, enlarging what is too short."""
+        if not self.grouped:
+            return
+        done = 0
+        while (done := _groups.place(self.state, slots, done)) < slots.size:
+            self._enlarge(slots.size - done)
+
+    def _enlarge(self, waiting: int) -> None:
+        st = self.state
+        meta = st.meta
+        if meta[CELLS] == st.cells.size:
+            st = st._replace(cells=enlarged(st.cells, st.cells.size + 1))
+        if meta[GROUPS] == st.groups.size or meta[ORDER] == st.order.size:
+            size = st.groups.size + 1
+            st = st._replace(groups=enlarged(st.groups, size), order=enlarged(st.order, size))
+        if 2 * (meta[LIVE_CELLS] + 1) > st.map.size:
+            st = st._replace(map=np.empty(2 * st.map.size, np.int32))
+            _groups.remap(st)
+        if st is self.state:
+            wanted = st.arena.size + min(waiting, st.arena.size)
+            st = st._replace(arena=enlarged(st.arena, max(wanted, int(meta[ARENA_TOP]) + 16)))
+        self.state = st
+
+    # Grouping -----------------------------------------------------------------------------------------
+
+    def ungroup(self) -> None:
+        """Give up the cells."""
+        self.regroup(grouped=False)
+
+    def regroup(self, *, grouped: bool, strata: Callable[[Any], Any] | None = None) -> None:
+        """Build the cells anew, or none, after each item has been given its stratum."""
+        old = self.state
+        fresh = empty(0, ordered=bool(old.meta[SORTED]))
+        fresh.meta[COUNT] = len(self)
+        items = self.items
+        items["cell"] = NONE
+        if strata is not None:
+            items["stratum"] = strata(items)
+        self.state = fresh._replace(items=old.items)
+        self.grouped = grouped
+        self.settle(np.arange(len(self)))
+
+    @property
+    def crowded(self) -> bool:
+        """Whether the reward sums are too many to be worth keeping apart."""
+        return self.groups > max(_MOST_GROUPS, len(self) // 8)
+
+    def memory(self) -> int:
+        """Bytes held, the ids themselves not counted."""
+        names = 0 if self.ids.names is None else 8 * len(self.ids.names)
+        return sum(int(array.nbytes) for array in self.state) + int(self.ids.table.nbytes) + names

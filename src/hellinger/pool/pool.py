@@ -1,0 +1,609 @@
+"""A live pool of contents: rank, serve, record, at a cost that does not depend on its size."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from hellinger import families, policies
+from hellinger._jit import entry
+from hellinger.errors import require
+from hellinger.policies import _rule
+from hellinger.pool import _merge, _scan
+from hellinger.pool._ids import Id
+from hellinger.pool._layout import LIVE_CELLS
+from hellinger.pool._prior import Prior
+from hellinger.pool._store import Floats, Slots, Store
+from hellinger.pool.departures import Departure, Leaving, Reason
+from hellinger.pool.window import Bucket, Window
+
+__all__ = ["Pool", "Ranked", "Stats"]
+
+Ties = Literal["random", "oldest"]
+Names = Iterable[Id] | npt.NDArray[np.integer[Any]]
+
+_EVERYTHING = np.empty(0, np.bool_)
+_MASK = (1 << 62) - 1
+
+
+class Ranked(NamedTuple):
+    """A content in a ranking: its id, its index, and the counts behind it."""
+
+    id: Id
+    score: float
+    impressions: float
+    rewards: float
+
+
+_ranked = functools.partial(tuple.__new__, Ranked)  # a third of the time that Ranked(…) takes
+
+
+class Stats(NamedTuple):
+    """What is known of one content."""
+
+    impressions: float
+    rewards: float
+    mean: float
+    score: float
+    age: float
+    tags: frozenset[str]
+    hidden: bool
+
+
+class _Scratch(NamedTuple):
+    """Arrays that a ranking is written to."""
+
+    slots: Slots
+    scores: Floats
+    keys: Slots
+    n: Floats
+    s: Floats
+
+    @classmethod
+    def sized(cls, k: int) -> _Scratch:
+        """Arrays for k contents."""
+        return cls(np.empty(k, np.int64), np.empty(k), np.empty(k, np.int64), np.empty(k), np.empty(k))
+
+    @property
+    def gathering(self) -> tuple[Slots, int, Slots, Floats, Floats]:
+        """As ``_merge.gather`` takes them."""
+        return self.slots, 0, self.keys, self.n, self.s
+
+
+class Pool:
+    """Contents with their impressions and rewards, ranked exactly by a policy's index.
+
+    Parameters
+    ----------
+    policy
+        A policy, or its spec; the recommended one if not given.
+    family
+        What rewards are, where the policy is given by its spec; Bernoulli if not given.
+    seed
+        Fixes every random choice.
+    ties
+        Contents of equal index come in ``"random"`` order, uniformly, or ``"oldest"`` first.
+    horizon
+        Number of impressions to be given, for policies that need it.
+    window, buckets
+        Count only what happened in the last ``window`` units of :meth:`advance`, forgotten in that many steps.
+    half_life
+        Instead of a window, let every count lose half its weight in that time.
+    leaving
+        When a content leaves by itself; see :class:`Leaving`.
+
+    Examples
+    --------
+    >>> pool = Pool("hellinger-ucb", seed=0)
+    >>> pool.add(["a", "b", "c"])
+    >>> pool.record("a", impressions=100, rewards=9)
+    >>> pool.record("b", impressions=100, rewards=3)
+    >>> [content.id for content in pool.rank(3)]
+    ['c', 'a', 'b']
+    >>> pool.serve(1), pool.stats("c").impressions
+    ([Ranked(id='c', score=1.0, impressions=0, rewards=0)], 1)
+    """
+
+    def __init__(
+        self,
+        policy: str | policies.Policy = "cold-start",
+        *,
+        family: str | families.Family | None = None,
+        seed: int = 0,
+        ties: Ties = "random",
+        horizon: float | None = None,
+        window: float | None = None,
+        buckets: int = 24,
+        half_life: float | None = None,
+        leaving: Leaving | None = None,
+    ) -> None:
+        self.policy = policies.policy(policy, family=family)
+        if horizon is not None:
+            self.policy = self.policy.at_horizon(horizon)
+        if self.policy.needs_horizon:
+            raise ValueError(
+                f"{self.policy.name} needs the horizon: give horizon= (or anytime=true, where it takes it)"
+            )
+        require(ties in ("random", "oldest"), "ties is 'random' or 'oldest'", ties=ties)
+        require(isinstance(seed, int) and not isinstance(seed, bool), "seed is a whole number", seed=seed)
+        require(half_life is None or 0 < half_life < math.inf, "0 < half_life", half_life=half_life)
+        require(window is None or half_life is None, "a window or a half-life", window=window, half_life=half_life)
+        self.ties: Ties = ties
+        self.seed = seed
+        self.leaving = (leaving or Leaving()).check()
+        self.half_life = half_life
+        self.time = 0.0
+        """Where :meth:`advance` has brought the clock."""
+        self._window = None if window is None else Window(window, buckets)
+        self._window_owed: dict[int, float] = {}
+        self._reason = _why_scan(self.policy, half_life)
+        self._store = Store(ordered=ties == "oldest", grouped=not self._reason)
+        self._prior = Prior(self.policy.rule)
+        self._bounds = self.policy.family.mean_bounds
+        self._rounds = 0.0
+        self._present = 0.0
+        """Impressions of the contents now in the pool; like _rounds, to be multiplied by _scale."""
+        self._scale = 1.0
+        self._version = 0
+        self._query = 0
+        self._tag_sets: list[frozenset[str]] = [frozenset()]
+        self._departures: list[Departure] = []
+        self._scratch = _Scratch.sized(0)
+        self._merge: Callable[..., int] | None = None
+        self._gather = entry(_merge.gather, self._store.state.items, *self._scratch.gathering)
+
+    # Contents -----------------------------------------------------------------------------------------
+
+    def add(self, ids: Id | Names, *, tags: Iterable[str] | Sequence[Iterable[str]] = ()) -> None:
+        """Add one content or several, never shown; all or none.
+
+        ``tags`` are one set for all, or one for each.
+        """
+        names: Names = [ids] if isinstance(ids, (int, str)) else ids
+        self.load(names, 0, 0, tags=tags)
+
+    def load(
+        self,
+        ids: Names,
+        impressions: npt.ArrayLike,
+        rewards: npt.ArrayLike,
+        *,
+        tags: Iterable[str] | Sequence[Iterable[str]] = (),
+    ) -> None:
+        """Add contents with what they have achieved so far, from arrays; all or none."""
+        listed = _sized(ids)
+        count = len(listed)
+        n, s = self._counts(impressions, rewards, count)
+        wrong = np.where(n == 0, s != 0, ~((s >= self._bounds[0] * n) & (s <= self._bounds[1] * n)))
+        if wrong.any():
+            self._refuse_rewards(float(s[wrong][0]), float(n[wrong][0]))
+        kinds = self._tag_numbers(tags, count)
+        strata = self._prior.strata(kinds)
+        unit = 1.0 / self._scale
+        slots = self._store.add(listed, count, n=n * unit, s=s * unit, tags=kinds, stratum=strata, born=self.time)
+        self._add_rounds(float(n.sum()) * unit)
+        self._after(slots, n, s)
+
+    def remove(self, ids: Id | Names) -> None:
+        """Take contents out, with what they have achieved; all or none."""
+        self._drop(np.unique(self._places(ids)))
+
+    def hide(self, ids: Id | Names) -> None:
+        """Leave contents out of every ranking until :meth:`unhide`; their counts go on."""
+        self._set_hidden(ids, 1)
+
+    def unhide(self, ids: Id | Names) -> None:
+        """Bring hidden contents back."""
+        self._set_hidden(ids, 0)
+
+    def __len__(self) -> int:
+        return len(self._store)
+
+    def __contains__(self, name: object) -> bool:
+        return self._store.ids.holds(self._store.state.items, name)
+
+    @property
+    def ids(self) -> list[Id]:
+        """Every id, oldest first."""
+        return self._store.ids.of(self._store.state.items, np.argsort(self._store.items["seq"]))
+
+    @property
+    def rounds(self) -> float:
+        """Impressions counted, those of contents since removed included; fewer as a window or half-life forgets."""
+        return _plain(self._rounds * self._scale)
+
+    # Ranking ------------------------------------------------------------------------------------------
+
+    def rank(
+        self, k: int, *, exclude: Names = (), tags: Iterable[str] | None = None, among: Names | None = None
+    ) -> list[Ranked]:
+        """Return the k contents with the largest index, best first; fewer only where fewer are eligible.
+
+        Changes nothing: the same question has the same answer, ties included, until something happens.
+
+        Parameters
+        ----------
+        k
+            How many.
+        exclude
+            Ids to leave out; unknown ones are ignored, since a seen content may have left.
+        tags
+            Only contents with at least one of these.
+        among
+            Only these ids.
+        """
+        found, out = self._best(k, exclude, tags, among)
+        store = self._store
+        whole = self._gather(store.state.items, out.slots, found, out.keys, out.n, out.s)
+        if self._scale != 1.0:
+            n, s = (out.n[:found] * self._scale).tolist(), (out.s[:found] * self._scale).tolist()
+        else:
+            n = out.n[:found].astype(np.int64).tolist()
+            s = out.s[:found].astype(np.int64).tolist() if whole else out.s[:found].tolist()
+        held = store.ids.names
+        names = out.keys[:found].tolist() if held is None else [held[slot] for slot in out.slots[:found].tolist()]
+        return list(map(_ranked, zip(names, out.scores[:found].tolist(), n, s, strict=True)))
+
+    def serve(
+        self,
+        k: int,
+        *,
+        exclude: Names = (),
+        tags: Iterable[str] | None = None,
+        among: Names | None = None,
+        count: bool = True,
+    ) -> list[Ranked]:
+        """:meth:`rank`, and count an impression of each at once; not if ``count`` is false (confirm by record)."""
+        ranked = self.rank(k, exclude=exclude, tags=tags, among=among)
+        if count and ranked:
+            ones = np.ones(len(ranked))
+            self._count(self._scratch.slots[: ones.size].copy(), ones, np.zeros(ones.size))
+        self._version += 1
+        return ranked
+
+    def stats(self, name: Id) -> Stats:
+        """What is known of one content."""
+        slot = np.array([self._store.ids.place(self._store.state.items, name)])
+        item = self._store.state.items[slot[0]]
+        n, s = float(item["n"]) * self._scale, float(item["s"]) * self._scale
+        score = float(self._values(slot)[0])
+        tags = self._tag_sets[item["tags"]]
+        mean = s / n if n > 0 else math.nan
+        return Stats(_plain(n), _plain(s), mean, score, self.time - float(item["born"]), tags, bool(item["hidden"]))
+
+    def explain(self) -> str:
+        """Say how contents are ranked at present, and why so."""
+        store = self._store
+        if not self._reason:
+            how = (
+                f"grouped: {len(store)} contents in {store.state.meta[LIVE_CELLS]} cells of {store.groups} groups; "
+                f"{self.policy.spec} falls with impressions and rises with rewards, so only their heads are looked at"
+            )
+        else:
+            how = f"scan of all {len(store)} contents: {self._reason}"
+        return how + self._prior.explain(self._tag_sets)
+
+    def memory(self) -> int:
+        """Bytes held for the contents, their ids themselves not counted."""
+        return self._store.memory()
+
+    # Learning -----------------------------------------------------------------------------------------
+
+    def record(self, name: Id, *, impressions: int = 0, rewards: float = 0.0) -> None:
+        """Count impressions and rewards of one content: rewards alone for an impression that serve has counted."""
+        n, s = float(impressions), float(rewards)
+        if not (0.0 <= n < math.inf and n == int(n)):
+            raise ValueError(f"`impressions` must be a whole number and not negative, but got {impressions!r}")
+        self._check_reward(s)
+        store = self._store
+        slot = store.ids.place(store.state.items, name)
+        unit = 1.0 / self._scale
+        if not store.count_one(slot, n * unit, s * unit, self._slack_bounds):
+            item = store.state.items[slot]
+            self._refuse_rewards(float(item["s"]) * self._scale + s, float(item["n"]) * self._scale + n)
+        self._add_rounds(n * unit)
+        self._version += 1
+        if self._window is not None or self.leaving.impressions is not None or store.crowded:
+            self._after(np.array([slot]), np.array([n]), np.array([s]))
+        self._prior.heed(self._rounds, self._refit_cost)
+
+    def record_many(self, ids: Names, impressions: npt.ArrayLike = 0, rewards: npt.ArrayLike = 0) -> None:
+        """Count impressions and rewards of many contents, ids in any order and often; all or none."""
+        slots = self._places(ids)
+        n, s = self._counts(impressions, rewards, slots.size)
+        self._count(slots, n, s)
+
+    def advance(self, by: float) -> None:
+        """Let time pass: old buckets leave the window, counts are discounted, contents expire."""
+        require(0 <= by < math.inf, "0 <= by", by=by)
+        self.time += by
+        self._version += 1
+        if self.half_life is not None:
+            self._scale *= 0.5 ** (by / self.half_life)
+            if self._scale < 1e-100:
+                items = self._store.items
+                items["n"] *= self._scale
+                items["s"] *= self._scale
+                self._rounds *= self._scale
+                self._present *= self._scale
+                self._scale = 1.0
+        if self._window is not None:
+            for bucket in self._window.expired(self.time):
+                self._forget(bucket)
+        if self.leaving.age is not None:
+            self._dismiss(np.flatnonzero(self.time - self._store.items["born"] >= self.leaving.age), "expired")
+
+    def _forget(self, bucket: Bucket) -> None:
+        """Subtract what was counted in a bucket. A reward may outlast its impression: the excess is set aside."""
+        store = self._store
+        slots, present = store.still(bucket.key, bucket.seq)
+        items = store.state.items
+        n = items["n"][slots] - bucket.n[present]
+        s, owed = items["s"][slots] - bucket.s[present], self._window_owed
+        if owed:
+            for j, seq in enumerate(bucket.seq[present].tolist()):
+                if seq in owed:
+                    paid = min(owed[seq], float(bucket.s[present][j]))
+                    s[j] += paid
+                    owed[seq] -= paid
+                    if not owed[seq] > 0:
+                        del owed[seq]
+        most = np.where(n > 0, self._bounds[1] * n, 0.0) if self._bounds[1] < math.inf else np.where(n > 0, s, 0.0)
+        for j in np.flatnonzero(s > most).tolist():
+            seq = int(items["seq"][slots[j]])
+            owed[seq] = owed.get(seq, 0.0) + float(s[j] - most[j])
+        items["n"][slots], items["s"][slots] = n, np.clip(s, np.minimum(self._bounds[0] * n, most), most)
+        store.settle(slots)
+        self._rounds -= float(bucket.n.sum())
+        self._present -= float(bucket.n[present].sum())
+
+    # Leaving ------------------------------------------------------------------------------------------
+
+    def sweep(self) -> None:
+        """Let contents go that are beyond hope: their upper bound is below ``leaving.share`` of the best mean."""
+        items = self._store.items
+        proven = items["n"] * self._scale >= self.leaving.proven
+        if self.leaving.share is None or not proven.any():
+            return
+        best = float((items["s"][proven] / items["n"][proven]).max())
+        bounds = self._values(np.arange(len(self)))
+        self._dismiss(np.flatnonzero(bounds < self.leaving.share * best), "outclassed")
+
+    def departures(self) -> list[Departure]:
+        """Contents that have left by themselves since this was last asked, in the order they left."""
+        gone, self._departures = self._departures, []
+        return gone
+
+    def _dismiss(self, slots: Slots, reason: Reason) -> None:
+        if not slots.size:
+            return
+        items = self._store.state.items
+        for name, slot in zip(self._store.ids.of(items, slots), slots.tolist(), strict=True):
+            n, s = float(items[slot]["n"]) * self._scale, float(items[slot]["s"]) * self._scale
+            age = self.time - float(items[slot]["born"])
+            self._departures.append(Departure(name, reason, _plain(n), _plain(s), age))
+        self._drop(slots)
+
+    # State --------------------------------------------------------------------------------------------
+
+    def save(self, path: str | Path) -> None:
+        """Write everything to a file, checksummed; :meth:`restore` ranks, draws and goes on alike."""
+        from hellinger.pool import snapshot
+
+        snapshot.save(self, Path(path))
+
+    @classmethod
+    def restore(cls, path: str | Path, *, family: families.Family | None = None) -> Pool:
+        """Return the pool that was saved; ``family`` is needed where its own has no spec."""
+        from hellinger.pool import snapshot
+
+        return snapshot.restore(Path(path), family)
+
+    # Inside -------------------------------------------------------------------------------------------
+
+    @property
+    def _slack_bounds(self) -> tuple[float, float]:
+        """Bounds of s/n; discounted sums and counts are rounded apart, so they get a little room."""
+        if self.half_life is None:
+            return self._bounds
+        low, high = self._bounds
+        return low - 1e-9 * abs(low), high + 1e-9 * abs(high)
+
+    def _best(self, k: int, exclude: Names, tags: Iterable[str] | None, among: Names | None) -> tuple[int, _Scratch]:
+        """How many were found, and the arrays they are in."""
+        if not (isinstance(k, (int, np.integer)) and k >= 1):
+            raise ValueError(f"`1 <= k` must hold, but got k={k!r}")
+        store = self._store
+        if self._prior.due:
+            self._prior.refresh(store, self._tag_sets)
+        k = min(int(k), len(store))
+        if self._scratch.slots.size != k:
+            self._scratch = _Scratch.sized(k)
+        best, scores = self._scratch.slots, self._scratch.scores
+        allowed = _EVERYTHING
+        if tags is not None:
+            wanted = _tag_set(tags)
+            allowed = np.array([not wanted.isdisjoint(held) for held in self._tag_sets])
+        mark = self._mark(exclude) if not (isinstance(exclude, tuple) and not exclude) else -1
+        seed = (self.seed * 0x9E3779B97F4A7C15 + self._version * 0xD1B54A32D192ED03) & _MASK
+        st, rule = store.state, self.policy.rule
+        if among is None and store.grouped:
+            query = (rule, st, self._prior.table, self._t, float(len(store)), allowed, mark, seed, best, scores)
+            if self._merge is None:
+                self._merge = entry(_merge.merge, *query)
+            return self._merge(*query), self._scratch
+        slots = np.arange(len(store)) if among is None else np.unique(self._places(among))
+        return _scan.select(st, slots, self._values(slots), allowed, mark, seed, best, scores), self._scratch
+
+    def _values(self, slots: Slots) -> Floats:
+        """Index of each of these items."""
+        rule, store = self.policy.rule, self._store
+        t, arms = self._t, float(len(store))
+        if rule.separable:
+            out = np.empty(slots.size)
+            _scan.score_each(rule, store.state, self._prior.table, self._scale, t, arms, slots, out)
+            return out
+        items = store.items
+        everything = np.empty(len(store))
+        rng = np.random.default_rng([self.seed & _MASK, self._version]) if rule.random else None
+        order = np.argsort(items["seq"])  # a draw belongs to a content, wherever it is kept
+        sums, pulls = items["s"][order] * self._scale, items["n"][order] * self._scale
+        drawn = np.empty(len(store))
+        _rule.fill(rule, sums, pulls, t, rng, drawn)
+        everything[order] = drawn
+        return everything[slots]
+
+    def _mark(self, exclude: Names) -> int:
+        """Mark the excluded items with the number of this query."""
+        self._query = self._query % (2**31 - 2) + 1
+        items = self._store.state.items
+        for name in exclude.tolist() if isinstance(exclude, np.ndarray) else exclude:
+            try:
+                items[self._store.ids.place(items, name)]["mark"] = self._query
+            except ValueError:
+                continue
+        return self._query
+
+    def _count(self, slots: Slots, n: Floats, s: Floats) -> None:
+        unit = 1.0 / self._scale
+        bad = self._store.count(slots, n * unit, s * unit, self._slack_bounds)
+        if bad >= 0:
+            same = slots == slots[bad]
+            item = self._store.state.items[slots[bad]]
+            total_s, total_n = (
+                float(item["s"]) * self._scale + s[same].sum(),
+                float(item["n"]) * self._scale + n[same].sum(),
+            )
+            self._refuse_rewards(float(total_s), float(total_n))
+        self._add_rounds(float(n.sum()) * unit)
+        self._after(slots, n, s)
+
+    def _add_rounds(self, n: float) -> None:
+        self._rounds += n
+        self._present += n
+
+    def _drop(self, slots: Slots) -> None:
+        self._present -= float(self._store.state.items["n"][slots].sum())
+        self._store.remove(slots)
+        self._version += 1
+
+    @property
+    def _refit_cost(self) -> int:
+        """Contents that a fit of the prior looks at one by one."""
+        return len(self._store) if len(self._tag_sets) > 1 or not self._store.grouped else 0
+
+    @property
+    def _t(self) -> float:
+        """The round about to be played, as the rule wants it."""
+        return (self._present if self.policy.rule.learns_prior else self._rounds) * self._scale + 1.0
+
+    def _after(self, slots: Slots, n: Floats, s: Floats) -> None:
+        """What follows from new counts."""
+        store = self._store
+        self._version += 1
+        if self._window is not None:
+            items = store.state.items[slots]
+            self._window.note(items["key"], items["seq"], n, s)
+        if store.grouped and store.crowded:
+            self._reason = f"{store.groups} distinct reward sums are too many to keep apart"
+            store.ungroup()
+        if self.leaving.impressions is not None:
+            shown = store.state.items["n"][slots] * self._scale >= self.leaving.impressions
+            self._dismiss(np.unique(slots[shown]), "graduated")
+        self._prior.heed(self._rounds, self._refit_cost)
+
+    def _places(self, ids: Id | Names) -> Slots:
+        names: Any = [ids] if isinstance(ids, (int, str)) else ids
+        return self._store.ids.places(self._store.state.items, names)
+
+    def _set_hidden(self, ids: Id | Names, hidden: int) -> None:
+        slots = self._places(ids)
+        self._store.state.items["hidden"][slots] = hidden
+        self._store.settle(slots)
+        self._version += 1
+
+    def _counts(self, impressions: npt.ArrayLike, rewards: npt.ArrayLike, size: int) -> tuple[Floats, Floats]:
+        """The counts of so many events as arrays, or an error that names the first wrong one."""
+        pair = []
+        for name, given in (("impressions", impressions), ("rewards", rewards)):
+            try:
+                array = np.asarray(given, np.float64)
+            except (TypeError, ValueError):
+                raise ValueError(f"`{name}` must be a number or an array of numbers, but got {given!r}") from None
+            if array.shape not in ((), (size,)):
+                raise ValueError(f"`{name}` must have one entry for each of {size} ids, but got shape {array.shape}")
+            pair.append(np.ascontiguousarray(np.broadcast_to(array, (size,))))
+        n, s = pair
+        wrong = ~((n >= 0) & (n < math.inf) & (n == np.floor(n)))
+        if wrong.any():
+            raise ValueError(f"`impressions` must be a whole number and not negative, but got {float(n[wrong][0])!r}")
+        wrong = ~np.isfinite(s) if self._bounds[0] < 0 else ~((s >= 0) & (s < math.inf))
+        if wrong.any():
+            self._check_reward(float(s[wrong][0]))
+        return n, s
+
+    def _check_reward(self, s: float) -> None:
+        if not math.isfinite(s) or (s < 0 and self._bounds[0] >= 0):
+            raise ValueError(f"`0 <= rewards` must hold for {self.policy.family}, but got {s!r}")
+
+    def _refuse_rewards(self, s: float, n: float) -> None:
+        low, high = self._bounds
+        raise ValueError(
+            f"`{low:g} <= rewards/impressions <= {high:g}` must hold for {self.policy.family}, "
+            f"but got rewards={_plain(s)!r} for impressions={_plain(n)!r}"
+        )
+
+    def _tag_numbers(self, tags: Iterable[str] | Sequence[Iterable[str]], count: int) -> npt.NDArray[np.int32]:
+        """The tag set of each of so many contents, as its number."""
+        listed: list[Any] = [tags] if isinstance(tags, str) else list(tags)
+        if all(isinstance(tag, str) for tag in listed):
+            listed = [listed]
+        elif len(listed) != count:
+            raise ValueError(f"`tags` must be one set for all or one for each of {count} ids, but got {len(listed)}")
+        known = {held: number for number, held in enumerate(self._tag_sets)}
+        numbers = [known.setdefault(_tag_set(held), len(known)) for held in listed]
+        self._tag_sets = list(known)
+        return np.broadcast_to(np.array(numbers, np.int32), (count,)) if count else np.empty(0, np.int32)
+
+
+def _why_scan(policy: policies.Policy, half_life: float | None) -> str:
+    """Why contents cannot be grouped by reward sum under this policy; empty where they can."""
+    rule = policy.rule
+    if rule.learns_prior:
+        return "" if half_life is None else "discounted reward sums are seldom equal"
+    if rule.random:
+        return f"{policy.spec} draws an index for every content"
+    if rule.relative:
+        return f"{policy.spec} weighs each content against all others"
+    if not rule.monotone:
+        return f"{policy.spec} is not known to fall with impressions and rise with rewards"
+    if policy.family.mean_bounds[0] < 0:
+        return f"rewards of {policy.family} may be negative"
+    if half_life is not None:
+        return "discounted reward sums are seldom equal"
+    return ""
+
+
+def _sized(ids: Names) -> Any:
+    if isinstance(ids, (str, bytes)):
+        raise ValueError(f"`ids` must be a list, but got {ids!r}")
+    return ids if isinstance(ids, (list, tuple, range, np.ndarray)) else list(ids)
+
+
+def _tag_set(tags: Iterable[str]) -> frozenset[str]:
+    held = frozenset([tags] if isinstance(tags, str) else tags)
+    for tag in held:
+        if not isinstance(tag, str):
+            raise ValueError(f"`tag` must be a string, but got {tag!r}")
+    return held
+
+
+def _plain(x: float) -> float:
+    """The same number, written as a whole one where it is."""
+    return int(x) if x.is_integer() else x

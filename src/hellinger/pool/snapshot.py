@@ -1,0 +1,147 @@
+"""Snapshots: a pool in one file, with a checksum over everything.
+
+The file is a magic word, the length of a JSON header, the header, the arrays it lists one after the other, and
+the BLAKE2b digest of all before it. Arrays are stored as they are in memory (little-endian), cells included, so
+that a restored pool ranks, breaks ties and goes on exactly as the saved one would have.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import struct
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hellinger.pool._layout import CELL, COUNT, GROUP, ITEM, State
+from hellinger.pool.departures import Departure, Leaving
+from hellinger.pool.window import Bucket
+
+if TYPE_CHECKING:
+    from hellinger.families import Family
+    from hellinger.pool.pool import Pool
+
+__all__ = ["restore", "save"]
+
+_MAGIC = b"HELPOOL1"
+_FORMAT = 1
+_RECORDS = {"items": ITEM, "cells": CELL, "groups": GROUP}
+_DIGEST = 32
+
+
+def save(pool: Pool, path: Path) -> None:
+    """Write a pool; the file appears whole or not at all."""
+    store, window = pool._store, pool._window
+    arrays: dict[str, Any] = {**store.state._asdict(), "prior": pool._prior.table}
+    arrays["items"] = store.items
+    if window is not None:
+        for number, bucket in enumerate(window.all()):
+            arrays |= {f"bucket{number}.{field}": values for field, values in bucket._asdict().items()}
+    header = {
+        "format": _FORMAT,
+        "policy": pool.policy.spec,
+        "family": pool.policy.family.spec,
+        "seed": pool.seed,
+        "ties": pool.ties,
+        "half_life": pool.half_life,
+        "leaving": pool.leaving._asdict(),
+        "time": pool.time,
+        "rounds": pool._rounds,
+        "present": pool._present,
+        "scale": pool._scale,
+        "version": pool._version,
+        "reason": pool._reason,
+        "grouped": store.grouped,
+        "next_seq": store.next_seq,
+        "names": store.ids.names,
+        "tag_sets": [sorted(tags) for tags in pool._tag_sets],
+        "departures": pool._departures,
+        "prior": pool._prior.state(),
+        "window": None
+        if window is None
+        else {
+            "length": window.length,
+            "buckets": window.buckets,
+            "started": window.started,
+            "held": len(window.all()),
+            "owed": list(pool._window_owed.items()),
+        },
+        "arrays": [[name, _kind(name, array), list(array.shape)] for name, array in arrays.items()],
+    }
+    text = json.dumps(header).encode()
+    digest = hashlib.blake2b(digest_size=_DIGEST)
+    part = path.with_name(path.name + ".part")
+    with part.open("wb") as file:
+        for piece in (_MAGIC, struct.pack("<Q", len(text)), text, *(array.tobytes() for array in arrays.values())):
+            digest.update(piece)
+            file.write(piece)
+        file.write(digest.digest())
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(path)
+
+
+def restore(path: Path, family: Family | None) -> Pool:
+    """Read a pool; a file that is not exactly what :func:`save` wrote is refused."""
+    from hellinger.pool.pool import Pool
+
+    data = memoryview(path.read_bytes())
+    if len(data) < len(_MAGIC) + 8 + _DIGEST or data[: len(_MAGIC)] != _MAGIC:
+        raise ValueError(f"a snapshot must begin with {_MAGIC.decode()}, but {path} does not: it is no pool's snapshot")
+    body = data[:-_DIGEST]
+    if hashlib.blake2b(body, digest_size=_DIGEST).digest() != data[-_DIGEST:]:
+        raise ValueError(f"a snapshot's checksum must match its contents, but {path} is damaged")
+    (length,) = struct.unpack_from("<Q", data, len(_MAGIC))
+    start = len(_MAGIC) + 8
+    header = json.loads(bytes(data[start : start + length]))
+    if header["format"] != _FORMAT:
+        raise ValueError(f"a snapshot must have format {_FORMAT}, but {path} has {header['format']!r}")
+    arrays: dict[str, Any] = {}
+    start += length
+    for name, kind, shape in header["arrays"]:
+        dtype = _RECORDS.get(name) or np.dtype(kind)
+        size = int(np.prod(shape)) * dtype.itemsize
+        arrays[name] = np.frombuffer(body[start : start + size], dtype).reshape(shape).copy()
+        start += size
+    window = header["window"]
+    pool = Pool(
+        header["policy"],
+        family=family or header["family"],
+        seed=header["seed"],
+        ties=header["ties"],
+        half_life=header["half_life"],
+        leaving=Leaving(**header["leaving"]),
+        window=window and window["length"],
+        buckets=window["buckets"] if window else 24,
+    )
+    store = pool._store
+    store.state = State(*(arrays[field] for field in State._fields))
+    store.grouped, store.next_seq = header["grouped"], header["next_seq"]
+    store.ids.rebuilt(store.state.items, int(store.state.meta[COUNT]), header["names"])
+    pool.time, pool._rounds, pool._scale = header["time"], header["rounds"], header["scale"]
+    pool._version, pool._reason, pool._present = header["version"], header["reason"], header["present"]
+    pool._tag_sets = [frozenset(tags) for tags in header["tag_sets"]]
+    pool._departures = [Departure(*departure) for departure in header["departures"]]
+    pool._prior.restore(arrays["prior"], header["prior"])
+    if pool._window is not None:
+        held = [
+            Bucket(*(arrays[f"bucket{number}.{field}"] for field in Bucket._fields)) for number in range(window["held"])
+        ]
+        # keys of strings are hashes, which differ from one process to the next
+        of_seq = dict(zip(store.items["seq"].tolist(), store.items["key"].tolist(), strict=True))
+        pool._window.restore([b._replace(key=_keys(b, of_seq)) for b in held], window["started"])
+        pool._window_owed = {int(seq): owed for seq, owed in window["owed"]}
+    return pool
+
+
+def _keys(bucket: Bucket, of_seq: dict[int, int]) -> Any:
+    return np.array(
+        [of_seq.get(seq, key) for seq, key in zip(bucket.seq.tolist(), bucket.key.tolist(), strict=True)], np.int64
+    )
+
+
+def _kind(name: str, array: Any) -> str:
+    return "record" if name in _RECORDS else str(array.dtype.str)

@@ -1,0 +1,86 @@
+"""Counts over a sliding window: a ring of time buckets, each remembering what was counted in it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from hellinger.errors import require
+
+__all__ = ["Bucket", "Window"]
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+
+class Bucket(NamedTuple):
+    """What was counted in one stretch of time: contents by key and arrival, and how much each."""
+
+    key: Ints
+    seq: Ints
+    n: Floats
+    s: Floats
+
+
+class Window:
+    """``buckets`` stretches of time, ``length`` together; the present one is the last.
+
+    Parameters
+    ----------
+    length
+        How far back counts reach, in the units of ``Pool.advance``.
+    buckets
+        Into how many stretches: a count is forgotten between ``length`` and ``length·(1 − 1/buckets)`` later.
+    """
+
+    def __init__(self, length: float, buckets: int) -> None:
+        require(0 < length < float("inf"), "0 < window", window=length)
+        require(buckets >= 1, "1 <= buckets", buckets=buckets)
+        self.length = length
+        self.buckets = buckets
+        self.ring: deque[Bucket] = deque()
+        self.started = 0
+        """Number of the present bucket since time 0."""
+        self._open: list[Bucket] = []
+
+    def note(self, key: Ints, seq: Ints, n: Floats, s: Floats) -> None:
+        """Remember counts in the present bucket."""
+        self._open.append(Bucket(key, seq, n, s))
+        if len(self._open) > 4096:
+            self._open = [_together(self._open)]
+
+    def expired(self, time: float) -> Iterator[Bucket]:
+        """Move on to this time; yields the buckets that fall out of the window."""
+        number = int(time // (self.length / self.buckets))
+        for _ in range(min(number - self.started, self.buckets)):
+            self.ring.append(_together(self._open))
+            self._open = []
+            if len(self.ring) >= self.buckets:
+                yield self.ring.popleft()
+        self.started = number
+
+    def all(self) -> list[Bucket]:
+        """Every bucket, oldest first, the present one last."""
+        return [*self.ring, _together(self._open)]
+
+    def restore(self, buckets: list[Bucket], started: int) -> None:
+        """Set the buckets, as :meth:`all` gave them."""
+        *past, present = buckets
+        self.ring, self._open, self.started = deque(past), [present], started
+
+
+def _together(parts: list[Bucket]) -> Bucket:
+    """One bucket with one entry for each content."""
+    if not parts:
+        none = np.empty(0)
+        return Bucket(none.astype(np.int64), none.astype(np.int64), none, none)
+    seq = np.concatenate([part.seq for part in parts])
+    key = np.concatenate([part.key for part in parts])
+    found, first, inverse = np.unique(seq, return_index=True, return_inverse=True)
+    n: Any = np.bincount(inverse, np.concatenate([part.n for part in parts]), found.size)
+    s: Any = np.bincount(inverse, np.concatenate([part.s for part in parts]), found.size)
+    return Bucket(key[first], found, n, s)

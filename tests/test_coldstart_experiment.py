@@ -1,0 +1,108 @@
+"""The cold-start experiment: same world for every policy, sound comparisons, a report that stands alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from hellinger.cli import app
+from hellinger.coldstart import report
+from hellinger.coldstart.experiment import OURS, Plan, Result, compare, run
+
+SMALL = Plan(
+    contents=300, slots=5, pages=2, impressions=(5, 20), seeds=2, laws=("beta",), arrivals=30,
+    policies=("oracle", "hellinger-ucb", "thompson, learned prior", OURS),
+)  # fmt: skip
+
+
+def test_results_are_reproducible_and_complete() -> None:
+    results = run(SMALL)
+    assert results == run(SMALL)
+    assert {(r.policy, r.arrivals, r.impressions) for r in results} == {
+        (name, arrivals, impressions)
+        for name in SMALL.policies
+        for arrivals in (False, True)
+        for impressions in (5, 20)
+    }
+    clicks = {(r.policy, r.arrivals, r.impressions): np.mean(r.clicks) for r in results}
+    for arrivals in (False, True):
+        assert clicks["oracle", arrivals, 20] == max(clicks[name, arrivals, 20] for name in SMALL.policies)
+        assert clicks[OURS, arrivals, 20] > clicks["hellinger-ucb", arrivals, 20]
+    assert clicks["oracle", False, 5] < clicks["oracle", False, 20]
+
+
+def test_a_comparison_with_no_clicks_is_refused() -> None:
+    with pytest.raises(ValueError, match="ucb1"):
+        compare([Result("beta", False, "ucb1", 1, (0.0, 0.0)), Result("beta", False, OURS, 1, (1.0, 2.0))])
+
+
+def test_comparisons_are_paired() -> None:
+    results = [
+        Result("beta", False, "ucb1", 100, (100.0, 200.0, 400.0)),
+        Result("beta", False, OURS, 100, (150.0, 300.0, 600.0)),
+    ]
+    first, _ = compare(results)
+    assert (first.ratio, first.low, first.high) == pytest.approx((1.5, 1.5, 1.5))
+    assert first.verdict == "ahead"
+    noisy = [results[0], results[1]._replace(clicks=(50.0, 400.0, 600.0))]
+    assert compare(noisy)[0].verdict == "within noise"
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"seeds": 1}, "seeds=1"),
+        ({"contents": 5}, "contents=5"),
+        ({"laws": ("normal",)}, "normal"),
+        ({"policies": ("best",)}, "best"),
+        ({"impressions": (0,)}, "impressions"),
+        ({"arrivals": 301}, "arrivals=301"),
+    ],
+)
+def test_plans_that_make_no_sense(changes: dict[str, object], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        SMALL._replace(**changes).check()  # type: ignore[arg-type]
+
+
+def test_targets_are_judged_where_they_apply() -> None:
+    results = [
+        Result("beta", False, "kl-ucb", 100, (100.0, 101.0)),
+        Result("beta", False, "hellinger-ucb", 100, (130.0, 131.0)),
+        Result("beta", False, OURS, 100, (225.0, 226.0)),
+        Result("beta", True, "kl-ucb", 100, (100.0, 101.0)),
+        Result("beta", True, OURS, 100, (100.0, 101.0)),
+    ]
+    assert [(t["policy"], t["met"]) for t in report.targets(results)] == [("kl-ucb", True), ("hellinger-ucb", False)]
+
+
+def test_the_command_writes_a_report_that_stands_alone(tmp_path: Path) -> None:
+    small = [
+        "--contents",
+        "150",
+        "--slots",
+        "5",
+        "--pages",
+        "1",
+        "--impressions",
+        "10",
+        "--seeds",
+        "2",
+        "--laws",
+        "beta",
+    ]
+    command = ["coldstart", *small, "--arrivals", "20", "--jobs", "1", "--out", str(tmp_path)]
+    result = CliRunner().invoke(app, [*command, "--json"])
+    assert result.exit_code == 0, result.output
+    told = json.loads(result.stdout)
+    assert json.loads((tmp_path / "results.json").read_text()) == told
+    assert {c["policy"] for c in told["comparisons"]} >= {"ucb1", "kl-ucb", "hellinger-ucb", "thompson", "oracle"}
+    page = (tmp_path / "report.html").read_text()
+    assert "data:image/png;base64," in page
+    assert "http" not in page
+    text = CliRunner().invoke(app, command)
+    assert text.exit_code == 0, text.output
+    assert "cold-start" in text.stdout
