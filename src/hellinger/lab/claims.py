@@ -18,8 +18,8 @@ __all__ = [
     "HELLINGER",
     "KL",
     "LIMIT_MS",
+    "PAPER_C",
     "UCB1",
-    "C",
     "Claim",
     "Verdict",
     "latency_claims",
@@ -30,7 +30,7 @@ Verdict = Literal["agrees", "partly", "differs", "not tested"]
 
 HELLINGER, KL, UCB1 = "hellinger-ucb", "kl-ucb", "ucb1"
 BALLS: tuple[tuple[str, Literal["hellinger", "kl"]], ...] = ((HELLINGER, "hellinger"), (KL, "kl"))
-C = 0.27
+PAPER_C = 0.27
 AUTHORS: dict[str, dict[str, float]] = {
     "bernoulli": {HELLINGER: 88.0, KL: 121.0},
     "poisson": {HELLINGER: 77.0, KL: 97.0},
@@ -245,7 +245,7 @@ def _dashed_claim(name: str, where: str, result: Result) -> Claim:
     crossed = int(result.checkpoints[above][-1]) if above.any() else 0
     held = crossed < setting.horizon
     proved = theory.regret_bound(
-        result.means, family=family, c=C, horizon=setting.horizon, form="corrected", init=setting.init
+        result.means, family=family, c=PAPER_C, horizon=setting.horizon, form="corrected", init=setting.init
     )
     return Claim(
         f"{name}-bounds",
@@ -253,7 +253,7 @@ def _dashed_claim(name: str, where: str, result: Result) -> Claim:
         f"{name.capitalize()}: the dashed lines are upper bounds of the regret.",
         "upper bounds",
         (f"means below both after t = {crossed:,}" if held else "a mean ends above its line")
-        + f"; what can be proved for c = {C:g} is {proved:,.0f} at the end",
+        + f"; what can be proved for c = {PAPER_C:g} is {proved:,.0f} at the end",
         "partly" if held else "differs",
         "The lines are leading terms without their constants, and the Hellinger one is drawn for c = ¼ while c = "
         "0.27 is played. "
@@ -264,7 +264,7 @@ def _dashed_claim(name: str, where: str, result: Result) -> Claim:
 def _optimal_claim(name: str, result: Result) -> Claim:
     gaps = result.means.max() - result.means
     worse = gaps > 0
-    rates = theory.hellinger_rates(result.means, family=result.family, c=C)
+    rates = theory.hellinger_rates(result.means, family=result.family, c=PAPER_C)
     constant = float(gaps[worse] @ rates[worse])
     least = theory.lai_robbins(result.means, family=result.family)
     threshold = theory.consistency_threshold(result.means, family=result.family)
