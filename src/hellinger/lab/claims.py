@@ -12,19 +12,7 @@ from hellinger import theory
 from hellinger.lab.latency import BASELINE, Latency
 from hellinger.lab.result import Result
 
-__all__ = [
-    "AUTHORS",
-    "BALLS",
-    "HELLINGER",
-    "KL",
-    "LIMIT_MS",
-    "PAPER_C",
-    "UCB1",
-    "Claim",
-    "Verdict",
-    "latency_claims",
-    "setting_claims",
-]
+__all__ = ["Claim", "Verdict", "latency_claims", "setting_claims"]
 
 Verdict = Literal["agrees", "partly", "differs", "not tested"]
 
