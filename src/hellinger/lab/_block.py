@@ -112,7 +112,7 @@ def play(block: Block) -> Outcome:
         player = "scan"
     elif player == "auto":
         player = "leader" if arms < _LAZY_FROM else "lazy"
-    width = arms if rule.relative or rule.random else -(-arms // 8) * 8
+    width = arms if rule.relative or rule.random else -(-arms // 4) * 4
     for i in range(block.size):
         run = block.first + i
         order = np.arange(arms)
