@@ -140,6 +140,8 @@ def levels(name: str, extra: Any, sums: Sequence[Any], pulls: Sequence[Any], i: 
     y = horizon / (arms * n)
     if name == "moss":
         return _plus(y)
+    if name == "sparse":
+        return mp.log(mp.e**2 + horizon / (arms * n))
     if name == "plusplus":
         return _plus(y * (1 + _plus(y) ** 2))
     if name == "ada":

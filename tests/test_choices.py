@@ -14,8 +14,10 @@ from hellinger.testing.policies import histories
 
 HORIZON = 4000.0
 DRAWN = {"thompson", "epsilon-greedy", "uniform"}
+LEARNED = {"cold-start"}
+"""Their prior is a maximum found by iteration; it has tests of its own."""
 FAMILIES = [list(family.cases())[-1] for family in families.available().values()]
-NAMES = [name for name in policies.available() if name not in DRAWN]
+NAMES = [name for name in policies.available() if name not in DRAWN | LEARNED]
 ARGUMENTS: list[tuple[str, dict[str, object]]] = [
     ("hellinger-ucb", {"c": 0.5}),
     ("kl-ucb", {"c": 3.0}),
@@ -77,7 +79,7 @@ def test_grid(name: str, arguments: dict[str, object]) -> None:
         compare(made, sums, pulls, pulls.sum() + 1)
 
 
-@pytest.mark.parametrize("name", [name for name in policies.available() if name not in DRAWN | {"bayes-ucb"}])
+@pytest.mark.parametrize("name", [name for name in policies.available() if name not in DRAWN | LEARNED | {"bayes-ucb"}])
 def test_a_game_is_played_alike(name: str) -> None:
     """Forty rounds, each choice by both; ties go to the first arm."""
     family = families.Poisson()

@@ -14,6 +14,8 @@ def sensible(name: str, family: families.Family) -> bool:
         return family.posterior is not None
     if name == "bayes-ucb":
         return family.posterior_quantile
+    if name == "cold-start":
+        return family.name == "bernoulli"
     return True
 
 

@@ -19,7 +19,7 @@ from hellinger.errors import UnknownNameError, require
 from hellinger.policies import policy
 from hellinger.pool._store import Floats
 
-__all__ = ["LAWS", "OURS", "POLICIES", "Comparison", "Plan", "Result", "compare", "run"]
+__all__ = ["Comparison", "Plan", "Result", "compare", "run"]
 
 OURS = "cold-start"
 

@@ -91,6 +91,21 @@ def fit_prior(s: Floats, n: Floats, weight: Floats, a: float, b: float) -> tuple
     return math.exp(u), math.exp(v)
 
 
+@helper
+def _counted(sums: Floats, pulls: Floats) -> tuple[Floats, Floats, Floats]:
+    """Counts that occur, in order, and how many arms have them: the same to the last bit for arms in any order."""
+    order = np.argsort(sums)
+    order = order[np.argsort(pulls[order], kind="mergesort")]
+    s, n, weight = np.empty(sums.size), np.empty(sums.size), np.zeros(sums.size)
+    size = 0
+    for i in order:
+        if size == 0 or s[size - 1] != sums[i] or n[size - 1] != pulls[i]:
+            s[size], n[size] = sums[i], pulls[i]
+            size += 1
+        weight[size - 1] += 1.0
+    return s[:size], n[:size], weight[:size]
+
+
 class ColdStart(Ucb):
     """The largest q in the Hellinger ball around (s + a)/(n + a + b), with Beta(a, b) learned from all arms.
 
@@ -109,8 +124,9 @@ class ColdStart(Ucb):
 
     def _fill(self, sums: Floats, pulls: Floats, t: float, arms: float, rng: Any, out: Floats) -> None:
         count = int(arms)
-        a, b = fit_prior(sums[:count], pulls[:count], np.ones(count), 1.0, 50.0)
-        present = pulls[:count].sum() + 1.0
+        s, n, weight = _counted(sums[:count], pulls[:count])
+        a, b = fit_prior(s, n, weight, 1.0, 50.0)
+        present = (n * weight).sum() + 1.0
         for i in range(sums.size):
             out[i] = d.score(self, sums[i] + a, pulls[i] + (a + b), present, arms)
 
