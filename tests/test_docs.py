@@ -9,7 +9,7 @@ import pytest
 import typer
 
 import hellinger
-from hellinger import cli, families, policies, theory
+from hellinger import cli, families, lab, policies, theory
 from hellinger.policies import balls, levels
 
 ROOT = Path(__file__).parent.parent
@@ -81,6 +81,11 @@ def test_public_name_is_documented(name: str) -> None:
 @pytest.mark.parametrize("name", [n for n in dir(hellinger.Bandit) if not n.startswith("_")])
 def test_bandit_method_is_documented(name: str) -> None:
     assert re.search(rf"\b{name}\b", _section("Bandit")), f"Bandit.{name} is not in docs/reference.md"
+
+
+@pytest.mark.parametrize("name", sorted({*lab.__all__, *(n for n in dir(lab.Result) if not n.startswith("_"))}))
+def test_laboratory_is_documented(name: str) -> None:
+    assert re.search(rf"\b{name}\b", _section("Laboratory")), f"{name} is not in docs/reference.md"
 
 
 @pytest.mark.parametrize("name", [n for n in dir(families.Family) if not n.startswith("_")])

@@ -165,7 +165,7 @@ def test_saving_is_repeatable(tmp_path: Path, result: Result, suffix: str) -> No
 def test_saving_without_suffix_gives_pixels_and_vectors(tmp_path: Path, result: Result) -> None:
     assert figures.save(result.plot_final(), tmp_path / "f") == [tmp_path / "f.png", tmp_path / "f.svg"]
     width = int.from_bytes((tmp_path / "f.png").read_bytes()[16:20], "big")
-    assert width == 3.5 * figures.DPI
+    assert width == 3.5 * 200  # inches times dots an inch
 
 
 def test_saving_refuses_other_formats(tmp_path: Path, result: Result) -> None:

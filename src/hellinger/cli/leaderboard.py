@@ -35,7 +35,7 @@ def leaderboard(
         return
     for standing in standings:
         console.print(f"\n[bold]{escape(standing.contest.title)}[/]")
-        print_result(standing.result)
+        print_result(standing.named)
         for why in dict.fromkeys(standing.left_out.values()):
             names = ", ".join(name for name, reason in standing.left_out.items() if reason == why)
             console.print(f"[dim]Left out: {escape(names)} ({escape(why)}).[/]", highlight=False, soft_wrap=True)

@@ -5,14 +5,13 @@ Each function returns a new :class:`matplotlib.figure.Figure`, made without pypl
 
 from __future__ import annotations
 
-from hellinger.figures._style import DPI, colours, render, save
+from hellinger.figures._style import colours, render, save
 from hellinger.figures.box import draw_final
 from hellinger.figures.curve import Curve, Line, draw_average, draw_regret
 from hellinger.figures.latency import Timing, draw_latency
 from hellinger.figures.ranking import Place, draw_ranking
 
 __all__ = [
-    "DPI",
     "Curve",
     "Line",
     "Place",

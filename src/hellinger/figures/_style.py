@@ -27,7 +27,7 @@ _WIDE = 5.0
 _PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#6A3D9A", "#8C510A", "#000000")
 _HABITUAL = {"hellinger-ucb": 0, "kl-ucb": 1, "ucb1": 2, "thompson": 3, "imed": 4, "hellinger-imed": 5, "uniform": 8}
 
-_KINDS = {0: ("hellinger",), 1: ("kl", "imed"), 2: ("ucb", "moss", "ada"), 3: ("thompson", "bayes")}
+_KINDS = {0: ("hellinger", "cold-start"), 1: ("kl", "imed"), 2: ("ucb", "moss", "ada"), 3: ("thompson", "bayes")}
 
 _STYLE: dict[Any, Any] = {
     "font.family": "DejaVu Sans",

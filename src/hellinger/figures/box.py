@@ -32,7 +32,7 @@ def draw_final(finals: Mapping[str, npt.NDArray[np.float64]], *, title: str = ""
             runs, colour = finals[label], chosen[label]
             # spread by rank in the golden ratio's sequence: even, and the same at every drawing
             jitter = (np.arange(runs.size) * 0.6180339887) % 1.0 - 0.5
-            axes.plot(runs, at - 0.36 + 0.12 * jitter, ".", color=colour, markersize=1.6, alpha=0.55, mew=0)
+            axes.plot(runs, at - 0.36 + 0.12 * jitter, ".", color=colour, markersize=2.4, alpha=0.6, mew=0)
             _box(axes, runs, float(at), colour)
         spread_axis(axes, values, "regret at the last round", "reward units")
         axes.set_yticks(positions, labels)

@@ -12,25 +12,13 @@ from hellinger import theory
 from hellinger.lab.latency import BASELINE, Latency
 from hellinger.lab.result import Result
 
-__all__ = [
-    "AUTHORS",
-    "BALLS",
-    "HELLINGER",
-    "KL",
-    "LIMIT_MS",
-    "UCB1",
-    "C",
-    "Claim",
-    "Verdict",
-    "latency_claims",
-    "setting_claims",
-]
+__all__ = ["Claim", "Verdict", "latency_claims", "setting_claims"]
 
 Verdict = Literal["agrees", "partly", "differs", "not tested"]
 
 HELLINGER, KL, UCB1 = "hellinger-ucb", "kl-ucb", "ucb1"
 BALLS: tuple[tuple[str, Literal["hellinger", "kl"]], ...] = ((HELLINGER, "hellinger"), (KL, "kl"))
-C = 0.27
+PAPER_C = 0.27
 AUTHORS: dict[str, dict[str, float]] = {
     "bernoulli": {HELLINGER: 88.0, KL: 121.0},
     "poisson": {HELLINGER: 77.0, KL: 97.0},
@@ -101,9 +89,8 @@ def latency_claims(latencies: Sequence[Latency], *, arms: int = 10_000) -> Itera
         f"> {LIMIT_MS:g} ms",
         f"KL-UCB {_ms(ms[KL])} at full precision; bisection in plain NumPy {_ms(ms[BASELINE])}",
         "differs" if ms[KL] < LIMIT_MS else "agrees",
-        "Iterations are not the obstacle: solving for all arms at once is. A compiled solver that starts near the "
-        "root needs two "
-        "steps an arm. The closed form is still the faster one; it is not the only one that fits.",
+        "Iterating is no obstacle once all arms are solved in compiled code: from a start near the root two steps an "
+        "arm are enough. The closed form is still the fastest; it is not the only one that fits.",
     )
     yield Claim(
         "production",
@@ -246,7 +233,7 @@ def _dashed_claim(name: str, where: str, result: Result) -> Claim:
     crossed = int(result.checkpoints[above][-1]) if above.any() else 0
     held = crossed < setting.horizon
     proved = theory.regret_bound(
-        result.means, family=family, c=C, horizon=setting.horizon, form="corrected", init=setting.init
+        result.means, family=family, c=PAPER_C, horizon=setting.horizon, form="corrected", init=setting.init
     )
     return Claim(
         f"{name}-bounds",
@@ -254,7 +241,7 @@ def _dashed_claim(name: str, where: str, result: Result) -> Claim:
         f"{name.capitalize()}: the dashed lines are upper bounds of the regret.",
         "upper bounds",
         (f"means below both after t = {crossed:,}" if held else "a mean ends above its line")
-        + f"; what can be proved for c = {C:g} is {proved:,.0f} at the end",
+        + f"; what can be proved for c = {PAPER_C:g} is {proved:,.0f} at the end",
         "partly" if held else "differs",
         "The lines are leading terms without their constants, and the Hellinger one is drawn for c = ¼ while c = "
         "0.27 is played. "
@@ -265,7 +252,7 @@ def _dashed_claim(name: str, where: str, result: Result) -> Claim:
 def _optimal_claim(name: str, result: Result) -> Claim:
     gaps = result.means.max() - result.means
     worse = gaps > 0
-    rates = theory.hellinger_rates(result.means, family=result.family, c=C)
+    rates = theory.hellinger_rates(result.means, family=result.family, c=PAPER_C)
     constant = float(gaps[worse] @ rates[worse])
     least = theory.lai_robbins(result.means, family=result.family)
     threshold = theory.consistency_threshold(result.means, family=result.family)

@@ -55,7 +55,7 @@ def numpy_kl_index(sums: Floats, pulls: Floats, t: float) -> Floats:
 
 
 def measure_latency(
-    specs: Sequence[str], *, sizes: Sequence[int], seed: int = 0, seconds: float = 0.06, least: int = 5
+    specs: Sequence[str], *, sizes: Sequence[int], seed: int = 0, seconds: float = 0.08, least: int = 5
 ) -> list[Latency]:
     """Time each policy, and the NumPy bisection, on warm counts of each size.
 

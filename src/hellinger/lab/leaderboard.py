@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -62,15 +62,18 @@ class Standing:
         rows = sorted(self.result.summary(), key=lambda row: float(row["mean_regret"]))
         return [{"rank": rank, **row} for rank, row in enumerate(rows, 1)]
 
+    @property
+    def named(self) -> Result:
+        """The result with policies by name alone, the horizon they were told left unsaid."""
+        return replace(self.result, policies=[spec.partition("(")[0] for spec in self.result.policies])
+
     def plot(self) -> Figure:
         """Draw the ranking: means with 95 % intervals, and the 99 % quantile where runs are enough to know it."""
         tails = self.result.runs >= _RUNS_FOR_TAILS
         places = []
-        for row in self.ranked:
-            half = 1.959963984540054 * row["sem"]
-            mean = row["mean_regret"]
-            name = row["policy"].partition("(")[0]
-            places.append(figures.Place(name, mean, mean - half, mean + half, row["q99"] if tails else None))
+        for row in self.named.summary():
+            mean, half = row["mean_regret"], 1.959963984540054 * row["sem"]
+            places.append(figures.Place(row["policy"], mean, mean - half, mean + half, row["q99"] if tails else None))
         return figures.draw_ranking(places, title=self.contest.title)
 
     def record(self) -> dict[str, Any]:

@@ -102,6 +102,7 @@ def replay_table(
     """
     table = read_table(rewards) if isinstance(rewards, (str, Path)) else np.ascontiguousarray(rewards, np.float64)
     require(table.ndim == 2 and table.size > 0, "rewards is a table of rounds and arms", shape=table.shape)
+    require(bool(np.isfinite(table).all()), "every reward is a number", shape=table.shape)
     rounds, arms = table.shape
     slots, runs, seed = whole("slots", slots, 1), whole("runs", runs, 1), whole("seed", seed, 0)
     require(slots <= arms, "slots <= arms", slots=slots, arms=arms)

@@ -22,7 +22,7 @@ from hellinger.lab import engines
 from hellinger.lab._block import Block
 from hellinger.lab._folder import whole_folder
 from hellinger.lab._simulate import simulate
-from hellinger.lab.claims import BALLS, HELLINGER, KL, LIMIT_MS, UCB1, C, Claim, latency_claims, setting_claims
+from hellinger.lab.claims import BALLS, HELLINGER, KL, LIMIT_MS, PAPER_C, UCB1, Claim, latency_claims, setting_claims
 from hellinger.lab.latency import BASELINE, Latency, measure_latency
 from hellinger.lab.problem import PAPER_BERNOULLI, PAPER_POISSON, Problem
 from hellinger.lab.report import Plate, render_report
@@ -265,7 +265,7 @@ def _record(
         "seed": one.setting.seed,
         "horizon": HORIZON,
         "init": INIT,
-        "c": C,
+        "c": PAPER_C,
         "cores": len(os.sched_getaffinity(0)),
         "settings": [
             {
