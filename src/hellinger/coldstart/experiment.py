@@ -146,7 +146,9 @@ def run(plan: Plan, *, jobs: int = 1, progress: Callable[[int, int], None] | Non
     for task in everything:
         for impressions, value in zip(task.impressions, found[task], strict=True):
             clicks.setdefault((task.law, task.arrivals, task.policy, impressions), []).append(value)
-    return [Result(*key, tuple(values)) for key, values in clicks.items()]
+    order = {name: place for place, name in enumerate(plan.policies)}
+    found_in_order = sorted(clicks.items(), key=lambda item: order[item[0][2]])  # stable: settings stay as they are
+    return [Result(*key, tuple(values)) for key, values in found_in_order]
 
 
 class Comparison(NamedTuple):

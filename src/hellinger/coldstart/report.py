@@ -124,9 +124,10 @@ def _figure(results: list[Result]) -> str:
             ceiling[key] = max(ceiling.get(key, 0.0), float(np.mean(r.clicks)))
     laws = list(dict.fromkeys(r.law for r in results))
     names = [name for name in dict.fromkeys(r.policy for r in results) if name != "oracle"]
-    figure = Figure(figsize=(4 * len(laws) + 2, 7), layout="constrained")
-    axes = figure.subplots(2, len(laws), sharex=True, squeeze=False)
-    for row, arrivals in enumerate((False, True)):
+    kinds = sorted({r.arrivals for r in results})
+    figure = Figure(figsize=(4 * len(laws) + 3, 3.5 * len(kinds)), layout="constrained")
+    axes = figure.subplots(len(kinds), len(laws), sharex=True, squeeze=False)
+    for row, arrivals in enumerate(kinds):
         for column, law in enumerate(laws):
             axis = axes[row][column]
             for number, name in enumerate(names):
@@ -147,8 +148,8 @@ def _figure(results: list[Result]) -> str:
                 )
             axis.set(title=setting(law, arrivals), xscale="log", ylim=(0, 100))
             axis.grid(alpha=0.3)
-    axes[1][0].set(xlabel="impressions per content", ylabel="% of the oracle's clicks")
-    axes[0][0].legend(fontsize=8)
+    axes[-1][0].set(xlabel="impressions per content", ylabel="% of the oracle's clicks")
+    figure.legend(*axes[0][0].get_legend_handles_labels(), loc="outside right upper", fontsize=9)
     png = io.BytesIO()
     figure.savefig(png, dpi=110)
     return base64.b64encode(png.getvalue()).decode()

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hellinger._jit import helper
+from hellinger._jit import inline
 from hellinger.pool._layout import ARENA_TOP, FREE, NONE
 
 __all__ = ["allocate", "available", "pop", "push", "release"]
@@ -16,13 +16,13 @@ Ints = npt.NDArray[np.int32]
 Meta = npt.NDArray[np.int64]
 
 
-@helper
+@inline
 def available(arena: Ints, meta: Meta, log2: Any) -> Any:
     """Whether a block of 2^log2 entries can be had."""
     return meta[FREE + log2] != NONE or meta[ARENA_TOP] + (1 << log2) <= arena.size
 
 
-@helper
+@inline
 def allocate(arena: Ints, meta: Meta, log2: Any) -> Any:
     """Start of a block of 2^log2 entries, which must be available. A free block holds the next one's start."""
     start = meta[FREE + log2]
@@ -37,7 +37,7 @@ def allocate(arena: Ints, meta: Meta, log2: Any) -> Any:
     return start
 
 
-@helper
+@inline
 def release(arena: Ints, meta: Meta, start: Any, log2: Any) -> None:
     """Give a block back."""
     link = meta[FREE + log2]
@@ -46,7 +46,7 @@ def release(arena: Ints, meta: Meta, start: Any, log2: Any) -> None:
     meta[FREE + log2] = start
 
 
-@helper
+@inline
 def _rise(arena: Ints, start: int, hole: int, x: int, keys: Any, where: Any) -> int:
     key = keys[x]
     while hole > 0:
@@ -62,7 +62,7 @@ def _rise(arena: Ints, start: int, hole: int, x: int, keys: Any, where: Any) -> 
     return hole
 
 
-@helper
+@inline
 def push(arena: Ints, start: int, size: int, x: int, keys: Any, where: Any, ordered: bool) -> None:
     """Put x into a block of that size: in its place of the heap, or last."""
     if ordered:
@@ -72,7 +72,7 @@ def push(arena: Ints, start: int, size: int, x: int, keys: Any, where: Any, orde
         where[x] = size
 
 
-@helper
+@inline
 def pop(arena: Ints, start: int, size: int, hole: int, keys: Any, where: Any, ordered: bool) -> None:
     """Take the entry at position ``hole`` out of a block; the last one fills its place."""
     last = size - 1

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hellinger._jit import helper, jit
+from hellinger._jit import inline, jit
 from hellinger._random import scramble as mix
 from hellinger.pool import _blocks as blocks
 from hellinger.pool._layout import (
@@ -28,13 +28,13 @@ __all__ = ["detach", "mix", "place", "remap", "renumber", "settle"]
 Slots = npt.NDArray[np.int64]
 
 
-@helper
+@inline
 def _home(stratum: int, s: float, n: float, size: int) -> Any:
     h = mix(np.float64(s).view(np.uint64) ^ mix(np.float64(n).view(np.uint64) + np.uint64(stratum)))
     return np.int64(h & np.uint64(size - 1))
 
 
-@helper
+@inline
 def _find(st: State, stratum: int, s: float, n: float) -> Any:
     """Place in the map of this cell, or of the gap where it would go."""
     mask = st.map.size - 1
@@ -49,7 +49,7 @@ def _find(st: State, stratum: int, s: float, n: float) -> Any:
         i = (i + 1) & mask
 
 
-@helper
+@inline
 def _unmap(st: State, hole: int) -> None:
     """Empty a place of the map, moving back the entries that had to pass it."""
     mask = st.map.size - 1
@@ -77,7 +77,7 @@ def remap(st: State) -> None:
             st.map[_find(st, cell["stratum"], cell["s"], cell["n"])] = c
 
 
-@helper
+@inline
 def _position(st: State, stratum: int, s: float) -> int:
     """First place in the order whose group is not below (stratum, s)."""
     low, high = 0, st.meta[ORDER]
@@ -91,7 +91,7 @@ def _position(st: State, stratum: int, s: float) -> int:
     return low
 
 
-@helper
+@inline
 def detach(st: State, i: int) -> None:
     """Take an item out of its cell, if it is in one."""
     meta = st.meta
@@ -137,7 +137,7 @@ _SMALLEST = 1
 """log2 of the first block of a cell or group; a free block's link needs two entries."""
 
 
-@helper
+@inline
 def _grow_block(st: State, start: int, size: int, log2: int) -> Any:
     """Move a full block into one twice as large; returns its start."""
     larger = blocks.allocate(st.arena, st.meta, log2 + 1)
@@ -147,7 +147,7 @@ def _grow_block(st: State, start: int, size: int, log2: int) -> Any:
     return larger
 
 
-@helper
+@inline
 def _new_group(st: State, stratum: int, s: float, p: int) -> Any:
     meta = st.meta
     g = meta[FREE_GROUP]
@@ -169,7 +169,7 @@ def _new_group(st: State, stratum: int, s: float, p: int) -> Any:
     return g
 
 
-@helper
+@inline
 def _new_cell(st: State, stratum: int, s: float, n: float, place: int) -> Any:
     """Make a cell, and its group if need be; NONE where an array is too short for it."""
     meta = st.meta
@@ -214,7 +214,7 @@ def _new_cell(st: State, stratum: int, s: float, n: float, place: int) -> Any:
     return c
 
 
-@helper
+@inline
 def attach(st: State, i: int) -> bool:
     """Put an item into the cell of its counts; false, with nothing changed, where an array is too short."""
     item = st.items[i]
@@ -236,7 +236,7 @@ def attach(st: State, i: int) -> bool:
     return True
 
 
-@helper
+@inline
 def settle(st: State, i: int) -> bool:
     """Bring an item to the cell of its present counts; false where an array is too short (call again)."""
     item = st.items[i]

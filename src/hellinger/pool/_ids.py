@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hellinger._jit import entry, helper, jit
+from hellinger._jit import entry, inline, jit
 from hellinger.pool._groups import mix
 from hellinger.pool._layout import ITEM, NONE
 
@@ -23,7 +23,7 @@ Keys = npt.NDArray[np.int64]
 Table = npt.NDArray[np.int32]
 
 
-@helper
+@inline
 def _probe(table: Table, items: Any, key: Any) -> Any:
     mask = table.size - 1
     i = np.int64(mix(key) & np.uint64(mask))
@@ -58,7 +58,7 @@ def _insert(table: Table, items: Any, first: int, last: int) -> int:
     return NONE
 
 
-@helper
+@inline
 def _forget(table: Table, items: Any, key: int) -> None:
     mask = table.size - 1
     hole = _probe(table, items, key)

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hellinger._jit import helper, jit
+from hellinger._jit import helper, inline, jit
 from hellinger.policies import _dispatch as d
 from hellinger.pool import _heap as heap
 from hellinger.pool._groups import mix
@@ -32,14 +32,14 @@ Floats = npt.NDArray[np.float64]
 _SLACK = 2.0**-40
 
 
-@helper
+@inline
 def eligible(st: State, i: Any, allowed: Any, mark: Any) -> Any:
     """Whether an item passes the query's filters."""
     item = st.items[i]
     return item["mark"] != mark and (allowed.size == 0 or allowed[item["tags"]])
 
 
-@helper
+@inline
 def _bound(score: float) -> float:
     return score + _SLACK * abs(score)
 

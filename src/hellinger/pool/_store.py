@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hellinger._jit import entry, helper, jit
+from hellinger._jit import entry, inline, jit
 from hellinger.pool import _groups
 from hellinger.pool._ids import Id, Ids
 from hellinger.pool._layout import (
@@ -37,7 +37,7 @@ _MOST_GROUPS = 1 << 16
 """So many distinct reward sums are kept apart whatever the number of contents; beyond, an eighth of it."""
 
 
-@helper
+@inline
 def _fits(n: float, s: float, low: float, high: float) -> bool:
     if low == -math.inf:
         return True
