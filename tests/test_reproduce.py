@@ -19,6 +19,7 @@ from hellinger.lab import Result
 from hellinger.lab._folder import whole_folder
 from hellinger.lab.claims import Claim, latency_claims, setting_claims
 from hellinger.lab.latency import BASELINE, Latency, measure_latency, numpy_kl_index, warm_counts
+from hellinger.lab.report import render_report
 from hellinger.lab.reproduce import INIT, POLICIES, SETTINGS, Reproduction, reproduce
 
 FIGURES = [f"{what}_{setting.name}" for setting in SETTINGS for what in ("regret", "average", "final")] + ["latency"]
@@ -87,6 +88,11 @@ def test_progress_names_what_is_done(made: Reproduction) -> None:
     shares = [done for what, done in TOLD if what == "playing the poisson setting" and done is not None]
     assert shares == sorted(shares)
     assert shares[-1] == 1.0
+
+
+def test_report_names_a_command_that_can_be_typed(made: Reproduction) -> None:
+    report = render_report(made.record | {"runs": 2_000}, made.claims, [])
+    assert "hellinger reproduce --runs 2000 --seed 5<" in report
 
 
 # Claims ----------------------------------------------------------------------------------------------

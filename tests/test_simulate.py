@@ -130,7 +130,7 @@ def test_memory_does_not_grow_with_the_horizon(monkeypatch: pytest.MonkeyPatch) 
     short, shape = peak(600)
     long, same = peak(20_000)
     assert shape == same
-    assert long < 1.5 * short
+    assert long < 3 * short  # held outcomes would be ten times as much
 
 
 # Parts that are kept ---------------------------------------------------------------------------------

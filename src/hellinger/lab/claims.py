@@ -216,9 +216,7 @@ def _box_claim(name: str, where: str, result: Result) -> Claim:
         f"{tails[0]:.0f} and "
         f"{tails[1]:.0f}; worst {ours.max():.0f} and {other.max():.0f}",
         ("agrees" if ours.max() <= other.max() else "partly") if better else "differs",
-        ""
-        if ours.max() <= other.max()
-        else "Better in the middle, but its worst run is worse: it stayed with a poor arm.",
+        "" if ours.max() <= other.max() else "Better in the middle, but its worst run is worse.",
     )
 
 

@@ -42,6 +42,7 @@ def render_report(record: dict[str, Any], claims: Sequence[Claim], plates: Seque
     first_click = float(get("bernoulli").hellinger_upper(1.0, 0.25 * 13.815510557964274))
     return template.substitute(
         runs=f"{record['runs']:,}",
+        count=record["runs"],
         seed=record["seed"],
         horizon=f"{record['horizon']:,}",
         init=record["init"],
