@@ -125,7 +125,7 @@ def leader(
             rules.fill(rule, sums, pulls, float(step), float(arms), None, index)
             arm = first_largest(index, arms)
             if arm == last:
-                until = step + min(step // 16, 64)
+                until = step + min(step // 32, 64)
                 rules.fill(rule, sums, pulls, float(until), float(arms), None, index)
                 index[arm] = -math.inf
                 rival = index[first_largest(index, arms)]
