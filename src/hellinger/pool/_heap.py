@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from hellinger._jit import helper
+from hellinger._jit import helper, inline
 
 __all__ = ["drop", "new", "push"]
 
@@ -19,7 +19,7 @@ def new(capacity: int) -> Any:
     return np.empty(capacity, _ENTRY)
 
 
-@helper
+@inline
 def push(entries: Any, size: Any, key: float, a: Any, b: Any, value: float) -> Any:
     """Add an entry to a heap of that size; returns its array, a larger one where it was full."""
     if size == entries.size:
@@ -42,7 +42,7 @@ def push(entries: Any, size: Any, key: float, a: Any, b: Any, value: float) -> A
     return entries
 
 
-@helper
+@inline
 def drop(entries: Any, size: Any) -> None:
     """Remove the entry with the largest key, the first one, from a heap of that size."""
     last = size - 1

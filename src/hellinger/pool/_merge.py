@@ -113,7 +113,7 @@ def _take_random(st: State, tied: Any, count: Any, allowed: Any, mark: Any, out:
     return found, stream
 
 
-@helper
+@inline
 def _stairs(
     rule: Any, st: State, prior: Floats, t: float, arms: float, top: Any, low: Any, queue: Any, size: Any, work: Floats
 ) -> Any:
