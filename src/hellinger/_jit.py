@@ -18,9 +18,9 @@ from typing import Any, TypeVar
 import numba
 from numba import types
 from numba.core.caching import FunctionCache, IndexDataCacheFile
-from numba.extending import overload
+from numba.extending import intrinsic, overload
 
-__all__ = ["DIGEST", "OPTIONS", "dispatch", "entry", "helper", "inline", "jit"]
+__all__ = ["DIGEST", "OPTIONS", "borrowed", "dispatch", "entry", "helper", "inline", "jit"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -142,6 +142,26 @@ def inline(function: F) -> F:
     """Compile ``function`` into its callers, so that LLVM can vectorise their loops."""
     compiled: F = numba.njit(**_INLINE)(function)
     return compiled
+
+
+def _borrowed(_context: Any, array: Any) -> Any:
+    """The same array, whose references are not counted: for a kernel whose caller holds on to it.
+
+    Compiled functions count the references to every array they are handed, even where LLVM inlines them, and each
+    count is an atomic operation that waits for all memory accesses before it. Without an owner to count for, LLVM
+    drops them all.
+    """
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        view = context.make_array(signature.return_type)(context, builder, arguments[0])
+        view.meminfo = view.meminfo.type(None)
+        view.parent = view.parent.type(None)
+        return view._getvalue()
+
+    return array(array), build
+
+
+borrowed: Any = intrinsic(_borrowed)
 
 
 def dispatch(function: F) -> F:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hellinger._jit import inline, jit
+from hellinger._jit import borrowed, inline, jit
 from hellinger._random import scramble as mix
 from hellinger.pool import _blocks as blocks
 from hellinger.pool._layout import (
@@ -23,9 +23,23 @@ from hellinger.pool._layout import (
     State,
 )
 
-__all__ = ["detach", "mix", "place", "remap", "renumber", "settle"]
+__all__ = ["detach", "held", "mix", "place", "remap", "renumber", "settle"]
 
 Slots = npt.NDArray[np.int64]
+
+
+@inline
+def held(st: State) -> State:
+    """The same state for the length of a kernel's call, during which the pool holds on to it."""
+    return State(
+        borrowed(st.items),
+        borrowed(st.cells),
+        borrowed(st.groups),
+        borrowed(st.order),
+        borrowed(st.arena),
+        borrowed(st.map),
+        borrowed(st.meta),
+    )
 
 
 @inline
@@ -255,6 +269,7 @@ def settle(st: State, i: int) -> bool:
 @jit
 def place(st: State, slots: Slots, first: int) -> int:
     """Settle these items from the first-th on; returns how many are settled, fewer than all where room lacks."""
+    st = held(st)
     for j in range(first, slots.size):
         if not settle(st, slots[j]):
             return j

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from hellinger._jit import helper, inline, jit
 from hellinger.policies import _dispatch as d
 from hellinger.pool import _heap as heap
-from hellinger.pool._groups import mix
+from hellinger.pool._groups import held, mix
 from hellinger.pool._layout import ORDER, SORTED, State
 
 __all__ = ["eligible", "gather", "merge"]
@@ -69,7 +69,7 @@ def _take_oldest(st: State, tied: Any, count: Any, allowed: Any, mark: Any, out:
     return found
 
 
-@helper
+@inline
 def _take_random(st: State, tied: Any, count: Any, allowed: Any, mark: Any, out: Any, found: Any, stream: Any) -> Any:
     """Fill ``out`` from cells of equal index in uniformly random order, by shuffling in place and back."""
     left = np.int64(0)
@@ -157,6 +157,7 @@ def merge(
     scores: Any,
 ) -> Any:
     """Write the best eligible items and their indices, best first; returns how many there are."""
+    st = held(st)
     queue = heap.new(64)
     work = np.empty((4, st.meta[ORDER]))
     queue, size = _stairs(rule, st, prior, t, arms, st.meta[ORDER] - 1, np.int64(0), queue, np.int64(0), work)

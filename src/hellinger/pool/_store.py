@@ -47,6 +47,7 @@ def _fits(n: float, s: float, low: float, high: float) -> bool:
 @jit
 def count_one(st: State, grouped: bool, i: int, dn: float, ds: float, low: float, high: float) -> int:
     """Add to one item's counts and settle it."""
+    st = _groups.held(st)
     item = st.items[i]
     n, s = item["n"] + dn, item["s"] + ds
     if not _fits(n, s, low, high):
