@@ -74,9 +74,9 @@ class Bandit:
         self._position: dict[Arm, int] = {}
         self._sums = np.empty(0)
         self._pulls = np.empty(0)
-        if isinstance(arms, int) and not isinstance(arms, bool):
+        if isinstance(arms, (int, np.integer)) and not isinstance(arms, bool):
             require(arms >= 0, "0 <= arms", arms=arms)
-            arms = range(arms)
+            arms = range(int(arms))
         self.add(arms)
 
     # Arms ---------------------------------------------------------------------------------------------
@@ -142,7 +142,7 @@ class Bandit:
 
     def rank(self, k: int) -> list[Arm]:
         """Return the k arms with the largest index, best first; all of them if there are fewer."""
-        require(k >= 1, "1 <= k", k=k)
+        require(isinstance(k, (int, np.integer)) and k >= 1, "k is a whole number and 1 <= k", k=k)
         index = self.index()
         tie = self._rng.random(index.size) if self.ties == "random" else np.arange(index.size)
         return [self._arms[i] for i in np.lexsort((tie, -index))[:k]]
@@ -197,8 +197,10 @@ class Bandit:
             sums, pulls = np.array(state["sums"], np.float64), np.array(state["pulls"], np.float64)
             require(sums.shape == pulls.shape == (len(bandit),), "one sum and one count for each arm")
             bandit.rounds = int(state["rounds"])
+            require(bandit.rounds >= 0, "0 <= rounds", rounds=bandit.rounds)
+            require(bool(np.isfinite(sums).all() and np.isfinite(pulls).all()), "sums and counts are numbers")
             bandit._rng.bit_generator.state = json.loads(state["rng"])
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, json.JSONDecodeError) as error:
             raise ValueError(f"a bandit's state must be what Bandit.state() gave, but got {error!r}") from None
         bandit.policy.index(sums, pulls, t=1.0, rng=np.random.default_rng(0))  # rejects impossible counts
         bandit._sums, bandit._pulls = sums, pulls
@@ -206,8 +208,8 @@ class Bandit:
 
 
 def _listed(arms: Arm | Iterable[Arm]) -> list[Arm]:
-    names: list[Any] = [arms] if isinstance(arms, (int, str)) else list(arms)
+    names: list[Any] = [arms] if isinstance(arms, (int, np.integer, str)) else list(arms)
     for name in names:
-        if isinstance(name, bool) or not isinstance(name, (int, str)):
+        if isinstance(name, bool) or not isinstance(name, (int, np.integer, str)):
             raise ValueError(f"an arm's name must be a whole number or a string, but got {name!r}")
-    return names
+    return [name if isinstance(name, str) else int(name) for name in names]

@@ -56,7 +56,7 @@ def root(
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    progress_console.print(f"[yellow]warning:[/] {message}", highlight=False)
+    progress_console.print(f"[yellow]warning:[/] {escape(str(message))}", highlight=False)
 
 
 def run() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import re
+
 from rich.markup import escape
 from rich.table import Table
 
@@ -47,7 +50,7 @@ def list_policies(json: JsonFlag = False) -> None:
 
 @app.command("families")
 def list_families(json: JsonFlag = False) -> None:
-    """List the families of rewards, each with its means, its posterior and a reference."""
+    """List the families of rewards, each with its means, its parameters and a reference."""
     found = families.available()
     if json:
         emit(
@@ -58,7 +61,7 @@ def list_families(json: JsonFlag = False) -> None:
                         "summary": _summary(family),
                         "reference": family.reference,
                         "parameters": _parameters(family),
-                        "mean_bounds": [str(end) for end in family().mean_bounds],
+                        "mean_bounds": [end if math.isfinite(end) else None for end in family().mean_bounds],
                         "posterior": family.posterior,
                     }
                     for name, family in found.items()
@@ -81,7 +84,8 @@ def list_families(json: JsonFlag = False) -> None:
 
 
 def _summary(family: type[families.Family]) -> str:
-    return (family.__doc__ or "").strip().splitlines()[0]
+    """First line of its docstring, without the markup of references."""
+    return re.sub(r":class:`(\w+)`", r"\1", (family.__doc__ or "").strip().splitlines()[0])
 
 
 def _parameters(family: type[families.Family]) -> dict[str, float]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
@@ -115,7 +116,7 @@ def simulate(
         return
     print_result(result)
     if out is not None:
-        console.print(f"Written to [cyan]{out}[/].", highlight=False)
+        console.print(f"Written to [cyan]{escape(str(out))}[/].", highlight=False)
 
 
 @app.command()
@@ -203,7 +204,7 @@ def print_result(result: Result) -> None:
             gap,
         )
     console.print(table)
-    speed = result.steps / result.wall_s if result.wall_s > 0.001 else 0.0
+    speed = result.steps / result.wall_s if result.wall_s > 0.05 else 0.0
     note = f", {speed / 1e6:,.1f} million rounds a second" if speed else ""
     console.print(
         "[dim]Behind the best: run by run on the same rewards, ± 95 %; (?) where that is not clearly more than 0.[/]",

@@ -50,7 +50,7 @@ def simulate(
     Parameters
     ----------
     policies
-        Policies, or their specs.
+        Policies, which may be made for another family than the rewards', or their specs.
     means, family
         The problem; ``means`` may also be text, as ``"beta(1.6,100)x10000"``.
     horizon, runs
@@ -82,7 +82,7 @@ def simulate(
     horizon, runs, init = whole("horizon", horizon, 1), whole("runs", runs, 1), whole("init", init, 0)
     slots, batch, delay = whole("slots", slots, 1), whole("batch", batch, 1), whole("delay", delay, 0)
     problem = Problem.make(means, family, seed=seed)
-    chosen = check_policies(policies, problem.family, horizon)
+    chosen = check_policies(policies, problem.family, horizon * slots)
     arms = problem.means.size
     require(slots <= arms, "slots <= arms", slots=slots, arms=arms)
     require(
@@ -134,10 +134,11 @@ def whole(name: str, value: float, least: int) -> int:
 
 
 def check_policies(given: str | Policy | Sequence[str | Policy], family: families.Family, horizon: int) -> list[Policy]:
-    """Make the policies, their horizon set; all must differ."""
+    """Make the policies, their horizon (in plays) set; all must differ. A policy given as such keeps its own family."""
     each = [given] if isinstance(given, (str, Policy)) else list(given)
     require(len(each) > 0, "there is at least one policy", policies=each)
-    made = [policy(one, family=family).at_horizon(max(1, horizon)) for one in each]
+    made = [one if isinstance(one, Policy) else policy(one, family=family) for one in each]
+    made = [one.at_horizon(max(1, horizon)) for one in made]
     specs = [one.spec for one in made]
     require(len(set(specs)) == len(specs), "policies differ", policies=specs)
     return made

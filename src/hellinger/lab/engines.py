@@ -11,15 +11,22 @@ from hellinger import _jit
 from hellinger.errors import require
 from hellinger.lab._block import Block, Outcome, play
 
-__all__ = ["Engine", "dask", "get", "local"]
+__all__ = ["Engine", "cores", "dask", "get", "local"]
 
 Engine: TypeAlias = Callable[[Sequence[Block]], Iterator[tuple[Block, Outcome]]]
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def local(workers: int | None = None) -> Engine:
     """The cores of this machine: threads, for the players release the interpreter's lock."""
     require(workers is None or workers >= 1, "1 <= workers", workers=workers)
-    count = workers or len(os.sched_getaffinity(0))
+    count = workers or cores()
 
     def run(blocks: Sequence[Block]) -> Iterator[tuple[Block, Outcome]]:
         pool = ThreadPoolExecutor(count)

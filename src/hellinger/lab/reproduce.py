@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -266,7 +265,7 @@ def _record(
         "horizon": HORIZON,
         "init": INIT,
         "c": PAPER_C,
-        "cores": len(os.sched_getaffinity(0)),
+        "cores": engines.cores(),
         "settings": [
             {
                 "setting": setting.name,

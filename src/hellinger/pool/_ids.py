@@ -251,7 +251,9 @@ def whole(names: object) -> Keys | None:
     if isinstance(names, range):
         return np.arange(names.start, names.stop, names.step, dtype=np.int64)
     if isinstance(names, np.ndarray):
-        return names.astype(np.int64) if names.dtype.kind in "iu" and names.ndim == 1 else None
+        if names.dtype.kind not in "iu" or names.ndim != 1 or int(names.max(initial=0)) >= 2**63:
+            return None
+        return names.astype(np.int64)
     if isinstance(names, (list, tuple)) and all(type(name) is int for name in names):
         try:
             return np.array(names, np.int64)

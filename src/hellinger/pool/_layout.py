@@ -126,6 +126,7 @@ def enlarged(array: Any, size: int) -> Any:
     """A copy of an array with at least so many entries, growing geometrically."""
     if array.size >= size:
         return array
-    grown = np.zeros(max(size, array.size + array.size // 2 if array.size > 1 << 20 else 2 * array.size), array.dtype)
+    more = array.size // 8 if array.size >= 4096 else array.size  # small arrays double, large ones must not waste
+    grown = np.zeros(max(size, array.size + more), array.dtype)
     grown[: array.size] = array
     return grown

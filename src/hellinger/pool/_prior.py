@@ -34,7 +34,7 @@ class Prior:
         self.tag_sets: list[int] = []
         """Tag sets with a stratum of their own, from stratum 1 on."""
         self._next = 0.0
-        self.due = self.learned
+        self.due = False
         if self.learned:
             self.table[0] = _START[0], sum(_START)
 

@@ -131,12 +131,18 @@ class Pool:
                 f"{self.policy.name} needs the horizon: give horizon= (or anytime=true, where it takes it)"
             )
         require(ties in ("random", "oldest"), "ties is 'random' or 'oldest'", ties=ties)
-        require(isinstance(seed, int) and not isinstance(seed, bool), "seed is a whole number", seed=seed)
+        require(isinstance(seed, (int, np.integer)) and not isinstance(seed, bool), "seed is a whole number", seed=seed)
         require(half_life is None or 0 < half_life < math.inf, "0 < half_life", half_life=half_life)
         require(window is None or half_life is None, "a window or a half-life", window=window, half_life=half_life)
         self.ties: Ties = ties
-        self.seed = seed
+        self.seed = int(seed)
         self.leaving = (leaving or Leaving()).check()
+        rule = self.policy.rule
+        require(
+            self.leaving.share is None or (not rule.random and (rule.learns_prior or not rule.relative)),
+            "leaving.share goes with a policy whose index is an upper bound",
+            policy=self.policy.spec,
+        )
         self.half_life = half_life
         self.time = 0.0
         """Where :meth:`advance` has brought the clock."""
@@ -163,9 +169,9 @@ class Pool:
     def add(self, ids: Id | Names, *, tags: Iterable[str] | Sequence[Iterable[str]] = ()) -> None:
         """Add one content or several, never shown; all or none.
 
-        ``tags`` are one set for all, or one for each.
+        ``tags`` are one set for all, as ``["sport", "video"]``, or one set for each, as ``[["sport"], ["video"]]``.
         """
-        names: Names = [ids] if isinstance(ids, (int, str)) else ids
+        names: Names = [_single(ids)] if isinstance(ids, (int, np.integer, str)) else ids
         self.load(names, 0, 0, tags=tags)
 
     def load(
@@ -180,13 +186,15 @@ class Pool:
         listed = _sized(ids)
         count = len(listed)
         n, s = self._counts(impressions, rewards, count)
-        wrong = np.where(n == 0, s != 0, ~((s >= self._bounds[0] * n) & (s <= self._bounds[1] * n)))
+        wrong, shown = s != 0, n > 0
+        wrong[shown] = (s[shown] < self._bounds[0] * n[shown]) | (s[shown] > self._bounds[1] * n[shown])
         if wrong.any():
             self._refuse_rewards(float(s[wrong][0]), float(n[wrong][0]))
-        kinds = self._tag_numbers(tags, count)
+        kinds, tag_sets = self._tag_numbers(tags, count)
         strata = self._prior.strata(kinds)
         unit = 1.0 / self._scale
         slots = self._store.add(listed, count, n=n * unit, s=s * unit, tags=kinds, stratum=strata, born=self.time)
+        self._tag_sets = tag_sets
         self._add_rounds(float(n.sum()) * unit)
         self._after(slots, n, s)
 
@@ -311,7 +319,7 @@ class Pool:
         self._version += 1
         if self._window is not None or self.leaving.impressions is not None or store.crowded:
             self._after(np.array([slot]), np.array([n]), np.array([s]))
-        self._prior.heed(self._rounds, self._refit_cost)
+        self._learn()
 
     def record_many(self, ids: Names, impressions: npt.ArrayLike = 0, rewards: npt.ArrayLike = 0) -> None:
         """Count impressions and rewards of many contents, ids in any order and often; all or none."""
@@ -354,11 +362,14 @@ class Pool:
                     owed[seq] -= paid
                     if not owed[seq] > 0:
                         del owed[seq]
-        most = np.where(n > 0, self._bounds[1] * n, 0.0) if self._bounds[1] < math.inf else np.where(n > 0, s, 0.0)
+        most = np.where(n > 0, self._bounds[1] * n if self._bounds[1] < math.inf else s, 0.0)
         for j in np.flatnonzero(s > most).tolist():
             seq = int(items["seq"][slots[j]])
             owed[seq] = owed.get(seq, 0.0) + float(s[j] - most[j])
-        items["n"][slots], items["s"][slots] = n, np.clip(s, np.minimum(self._bounds[0] * n, most), most)
+        least = np.full(n.size, self._bounds[0])
+        least[n == 0] = 0.0
+        least[n > 0] *= n[n > 0]
+        items["n"][slots], items["s"][slots] = n, np.clip(s, np.minimum(least, most), most)
         store.settle(slots)
         self._rounds -= float(bucket.n.sum())
         self._present -= float(bucket.n[present].sum())
@@ -420,8 +431,6 @@ class Pool:
         if not (isinstance(k, (int, np.integer)) and k >= 1):
             raise ValueError(f"`1 <= k` must hold, but got k={k!r}")
         store = self._store
-        if self._prior.due:
-            self._prior.refresh(store, self._tag_sets)
         k = min(int(k), len(store))
         if self._scratch.slots.size != k:
             self._scratch = _Scratch.sized(k)
@@ -463,7 +472,8 @@ class Pool:
         """Mark the excluded items with the number of this query."""
         self._query = self._query % (2**31 - 2) + 1
         items = self._store.state.items
-        for name in exclude.tolist() if isinstance(exclude, np.ndarray) else exclude:
+        names: Any = [exclude] if isinstance(exclude, (int, str)) else exclude
+        for name in names.tolist() if isinstance(names, np.ndarray) else names:
             try:
                 items[self._store.ids.place(items, name)]["mark"] = self._query
             except ValueError:
@@ -483,6 +493,12 @@ class Pool:
             self._refuse_rewards(float(total_s), float(total_n))
         self._add_rounds(float(n.sum()) * unit)
         self._after(slots, n, s)
+
+    def _learn(self) -> None:
+        """Fit the prior anew where enough has happened since, so that a ranking itself changes nothing."""
+        self._prior.heed(self._rounds, self._refit_cost)
+        if self._prior.due:
+            self._prior.refresh(self._store, self._tag_sets)
 
     def _add_rounds(self, n: float) -> None:
         self._rounds += n
@@ -516,10 +532,10 @@ class Pool:
         if self.leaving.impressions is not None:
             shown = store.state.items["n"][slots] * self._scale >= self.leaving.impressions
             self._dismiss(np.unique(slots[shown]), "graduated")
-        self._prior.heed(self._rounds, self._refit_cost)
+        self._learn()
 
     def _places(self, ids: Id | Names) -> Slots:
-        names: Any = [ids] if isinstance(ids, (int, str)) else ids
+        names: Any = [_single(ids)] if isinstance(ids, (int, np.integer, str)) else ids
         return self._store.ids.places(self._store.state.items, names)
 
     def _set_hidden(self, ids: Id | Names, hidden: int) -> None:
@@ -559,8 +575,10 @@ class Pool:
             f"but got rewards={_plain(s)!r} for impressions={_plain(n)!r}"
         )
 
-    def _tag_numbers(self, tags: Iterable[str] | Sequence[Iterable[str]], count: int) -> npt.NDArray[np.int32]:
-        """The tag set of each of so many contents, as its number."""
+    def _tag_numbers(
+        self, tags: Iterable[str] | Sequence[Iterable[str]], count: int
+    ) -> tuple[npt.NDArray[np.int32], list[frozenset[str]]]:
+        """The tag set of each of so many contents, as its number; and all tag sets, the new ones included."""
         listed: list[Any] = [tags] if isinstance(tags, str) else list(tags)
         if all(isinstance(tag, str) for tag in listed):
             listed = [listed]
@@ -568,8 +586,8 @@ class Pool:
             raise ValueError(f"`tags` must be one set for all or one for each of {count} ids, but got {len(listed)}")
         known = {held: number for number, held in enumerate(self._tag_sets)}
         numbers = [known.setdefault(_tag_set(held), len(known)) for held in listed]
-        self._tag_sets = list(known)
-        return np.broadcast_to(np.array(numbers, np.int32), (count,)) if count else np.empty(0, np.int32)
+        each = np.broadcast_to(np.array(numbers, np.int32), (count,)) if count else np.empty(0, np.int32)
+        return each, list(known)
 
 
 def _why_scan(policy: policies.Policy, half_life: float | None) -> str:
@@ -588,6 +606,11 @@ def _why_scan(policy: policies.Policy, half_life: float | None) -> str:
     if half_life is not None:
         return "discounted reward sums are seldom equal"
     return ""
+
+
+def _single(name: Any) -> Id:
+    """One id, of Python's own type."""
+    return name if isinstance(name, (str, bool)) else int(name)
 
 
 def _sized(ids: Names) -> Any:

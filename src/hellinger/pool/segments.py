@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from hellinger import policies
@@ -50,7 +51,6 @@ class SegmentedPool:
         self.pooled = Pool(policy, **options)
         self.segments: dict[str, Pool] = {}
         self._policy, self._options = policy, options
-        self._tags: dict[Id, frozenset[str]] = {}
 
     def add(self, ids: Id | Names, *, tags: Any = ()) -> None:
         """Add contents to the catalogue; all or none."""
@@ -62,18 +62,21 @@ class SegmentedPool:
 
     def remove(self, ids: Id | Names) -> None:
         """Take contents out of the catalogue; all or none."""
+        names = listed(ids)
         for pool in self._all():
-            pool.remove(ids)
+            pool.remove(names)
 
     def hide(self, ids: Id | Names) -> None:
         """Leave contents out of every ranking."""
+        names = listed(ids)
         for pool in self._all():
-            pool.hide(ids)
+            pool.hide(names)
 
     def unhide(self, ids: Id | Names) -> None:
         """Bring hidden contents back."""
+        names = listed(ids)
         for pool in self._all():
-            pool.unhide(ids)
+            pool.unhide(names)
 
     def advance(self, by: float) -> None:
         """Let time pass in every pool."""
@@ -88,8 +91,9 @@ class SegmentedPool:
 
     def record_many(self, ids: Names, segment: str, impressions: npt.ArrayLike = 0, rewards: npt.ArrayLike = 0) -> None:
         """Count impressions and rewards of many contents in one segment; all or none."""
-        self.segment(segment).record_many(ids, impressions, rewards)
-        self.pooled.record_many(ids, impressions, rewards)
+        names = listed(ids)
+        self.segment(segment).record_many(names, impressions, rewards)
+        self.pooled.record_many(names, impressions, rewards)
 
     def rank(self, k: int, segment: str, **filters: Any) -> list[Ranked]:
         """Return the best k for this segment, by its own counts if it has enough of them."""
@@ -128,3 +132,8 @@ class SegmentedPool:
 
     def _all(self) -> Iterable[Pool]:
         return [self.pooled, *self.segments.values()]
+
+
+def listed(ids: Id | Names) -> Any:
+    """Ids that can be gone through more than once."""
+    return ids if isinstance(ids, (int, str, list, tuple, range, np.ndarray)) else list(ids)
