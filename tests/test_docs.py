@@ -9,7 +9,7 @@ import pytest
 import typer
 
 import hellinger
-from hellinger import cli, families, lab, policies, theory
+from hellinger import cli, families, lab, policies, pool, theory
 from hellinger.policies import balls, levels
 
 ROOT = Path(__file__).parent.parent
@@ -76,6 +76,11 @@ def test_theory_is_documented(name: str) -> None:
 @pytest.mark.parametrize("name", hellinger.__all__)
 def test_public_name_is_documented(name: str) -> None:
     assert re.search(rf"^\| `hellinger\.{name}\b", _section("Top level"), re.MULTILINE), f"hellinger.{name} has no row"
+
+
+@pytest.mark.parametrize("name", [*pool.__all__, *(n for n in dir(hellinger.Pool) if not n.startswith("_"))])
+def test_pool_is_documented(name: str) -> None:
+    assert re.search(rf"\b{name}\b", _section("Pool")), f"pool's {name} is not in docs/reference.md"
 
 
 @pytest.mark.parametrize("name", [n for n in dir(hellinger.Bandit) if not n.startswith("_")])
