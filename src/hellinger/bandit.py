@@ -58,13 +58,7 @@ class Bandit:
         ties: Literal["random", "first"] = "random",
         horizon: float | None = None,
     ) -> None:
-        self.policy = policies.policy(policy, family=family)
-        if horizon is not None:
-            self.policy = self.policy.at_horizon(horizon)
-        if self.policy.needs_horizon:
-            raise ValueError(
-                f"{self.policy.name} needs the horizon: give horizon= (or anytime=true, where it takes it)"
-            )
+        self.policy = policies.policy(policy, family=family).ready(horizon)
         require(ties in ("random", "first"), "ties is 'random' or 'first'", ties=ties)
         self.ties: Literal["random", "first"] = ties
         self.rounds = 0

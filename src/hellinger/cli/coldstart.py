@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from hellinger.cli._app import JsonFlag, app, console, emit
+from hellinger.cli.simulate import tracked
 from hellinger.coldstart import experiment, report
 
 __all__ = ["coldstart"]
@@ -46,14 +46,8 @@ def coldstart(
         laws=tuple(law.strip() for law in laws.split(",")),
         arrivals=arrivals,
     ).check()
-    columns = (TextColumn("simulating"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=json) as progress:
-        bar = progress.add_task("", total=None)
-        results = experiment.run(
-            plan,
-            jobs=jobs or os.cpu_count() or 1,
-            progress=lambda done, total: progress.update(bar, completed=done, total=total),
-        )
+    with tracked("simulating", quiet=json) as progress:
+        results = experiment.run(plan, jobs=jobs or os.cpu_count() or 1, progress=progress)
     page = report.write(out, plan, results) if out is not None else None
     if json:
         emit(report.as_json(plan, results))

@@ -63,12 +63,12 @@ def setting_claims(name: str, result: Result, swapped: Result | None = None) -> 
         "runs pay "
         "for that (see the notes below).",
     )
-    yield _log_claim(name, where, result)
-    yield _early_claim(name, where, result)
-    yield _box_claim(name, where, result)
+    yield _log_claim(name, result)
+    yield _early_claim(name, result)
+    yield _box_claim(name, result)
     yield _dashed_claim(name, where, result)
     yield _optimal_claim(name, result)
-    yield _ucb1_claim(name, where, result)
+    yield _ucb1_claim(name, result)
 
 
 def latency_claims(latencies: Sequence[Latency], *, arms: int = 10_000) -> Iterator[Claim]:
@@ -163,7 +163,7 @@ def _swapped_claim(name: str, where: str, swapped: Result) -> Claim:
     )
 
 
-def _log_claim(name: str, where: str, result: Result) -> Claim:
+def _log_claim(name: str, result: Result) -> Claim:
     late = result.checkpoints >= result.setting.horizon / 10
     x = np.log(result.checkpoints[late])
     parts, straight = [], True
@@ -186,7 +186,7 @@ def _log_claim(name: str, where: str, result: Result) -> Claim:
     )
 
 
-def _early_claim(name: str, where: str, result: Result) -> Claim:
+def _early_claim(name: str, result: Result) -> Claim:
     mean = result.regret.mean(axis=1)
     gap = (mean[result.position(KL)] - mean[result.position(HELLINGER)]) / result.checkpoints
     widest = int(np.argmax(gap))
@@ -202,7 +202,7 @@ def _early_claim(name: str, where: str, result: Result) -> Claim:
     )
 
 
-def _box_claim(name: str, where: str, result: Result) -> Claim:
+def _box_claim(name: str, result: Result) -> Claim:
     ours, other = result.final[result.position(HELLINGER)], result.final[result.position(KL)]
     wins = float((ours < other).mean())
     medians, tails = (np.quantile([ours, other], q, axis=1) for q in (0.5, 0.99))
@@ -270,7 +270,7 @@ def _optimal_claim(name: str, result: Result) -> Claim:
     )
 
 
-def _ucb1_claim(name: str, where: str, result: Result) -> Claim:
+def _ucb1_claim(name: str, result: Result) -> Claim:
     means = {spec: _number(result, spec) for spec in (HELLINGER, KL, UCB1)}
     holds = means[UCB1][0] > max(means[HELLINGER][0], means[KL][0])
     return Claim(

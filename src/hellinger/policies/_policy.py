@@ -78,6 +78,13 @@ class Policy:
         arguments = self.arguments | {"horizon": horizon}
         return Policy(self.name, arguments, self.family, self.rule.at_horizon(horizon))
 
+    def ready(self, horizon: float | None = None) -> Policy:
+        """The same policy, with this horizon if one is given; refused where it still lacks one it needs."""
+        chosen = self if horizon is None else self.at_horizon(horizon)
+        if chosen.needs_horizon:
+            raise ValueError(f"{self.name} needs the horizon: give horizon= (or anytime=true, where it takes it)")
+        return chosen
+
     def index(
         self,
         sums: npt.ArrayLike,
@@ -129,9 +136,7 @@ class Policy:
         horizon: float | None = None,
     ) -> None:
         """:meth:`index` into an array, with nothing checked but what the policy needs."""
-        rule = self.rule if horizon is None else self.at_horizon(horizon).rule
-        if math.isnan(rule.horizon):
-            raise ValueError(f"{self.name} needs the horizon: give horizon= (or anytime=true, where it takes it)")
+        rule = self.ready(horizon).rule
         if rule.random and rng is None:
             raise ValueError(f"{self.name} draws at random: give rng=, a numpy.random.Generator")
         _rule.fill(rule, sums, pulls, t, rng if rule.random else None, out)

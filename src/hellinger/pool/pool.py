@@ -123,13 +123,7 @@ class Pool:
         half_life: float | None = None,
         leaving: Leaving | None = None,
     ) -> None:
-        self.policy = policies.policy(policy, family=family)
-        if horizon is not None:
-            self.policy = self.policy.at_horizon(horizon)
-        if self.policy.needs_horizon:
-            raise ValueError(
-                f"{self.policy.name} needs the horizon: give horizon= (or anytime=true, where it takes it)"
-            )
+        self.policy = policies.policy(policy, family=family).ready(horizon)
         require(ties in ("random", "oldest"), "ties is 'random' or 'oldest'", ties=ties)
         require(isinstance(seed, (int, np.integer)) and not isinstance(seed, bool), "seed is a whole number", seed=seed)
         require(half_life is None or 0 < half_life < math.inf, "0 < half_life", half_life=half_life)
