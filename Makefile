@@ -41,7 +41,7 @@ bench: install  ## Measure speed, as ratios within one run
 lock: install  ## Pin what pyproject.toml asks for, with hashes
 	$(BIN)/python -m pip install --quiet pip-tools
 	$(BIN)/pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-header --no-annotate \
-		--strip-extras --allow-unsafe --extra dev --extra cluster --output-file requirements.txt pyproject.toml
+		--strip-extras --allow-unsafe --extra dev --extra cluster --extra serve --output-file requirements.txt pyproject.toml
 
 clean:  ## Remove what was built
 	rm -rf .venv .venv-peers .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist

@@ -1,0 +1,76 @@
+"""What happened: the entries of the log, from which every count can be folded anew.
+
+An event has a ``key``, under which the log holds it once; a ``kind``; the time ``at`` which it was taken in, in
+milliseconds since 1970; and a ``body``, JSON text with the fields named here.
+
+=========== ============================ ===========================================================================
+kind        key                          body
+=========== ============================ ===========================================================================
+rank        request                      variant, policy, version, chance, segment, user, random, counted, through,
+                                         items, scores, propensities
+feedback    request/kind/item            request, item, kind, points, late, happened
+seen        request/seen!/item           request, item
+item        item/token                   id, tags, expires_at, metadata: added, or changed where it was there already
+state       state/token                  id, state: hidden, shown, deleted, expired
+leave       leave/variant/since/item     variant, id, reason, impressions, rewards: left one variant's pool
+import      import/batch                 variant, segment, rows of item, impressions, rewards, from, to
+=========== ============================ ===========================================================================
+
+``through`` is the place in the log up to which the ranking knew the catalogue: an impression belongs to the content
+that bore the name at that place, not to a later one of the same name.
+"""
+
+from __future__ import annotations
+
+import time
+from base64 import urlsafe_b64encode
+from secrets import token_bytes
+from typing import Any, NamedTuple
+
+import orjson
+
+__all__ = ["Event", "Logged", "new_request", "new_token", "now"]
+
+
+class Event(NamedTuple):
+    """Something to be written to the log, once for its key."""
+
+    key: str
+    kind: str
+    at: int
+    body: str
+
+    @classmethod
+    def of(cls, key: str, kind: str, at: int, fields: dict[str, Any]) -> Event:
+        """An event whose body has these fields."""
+        return cls(key, kind, at, orjson.dumps(fields).decode())
+
+
+class Logged(NamedTuple):
+    """An event with its place in the log."""
+
+    seq: int
+    key: str
+    kind: str
+    at: int
+    body: str
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The body's fields."""
+        return orjson.loads(self.body)  # type: ignore[no-any-return]
+
+
+def now() -> int:
+    """Milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+def new_request(at: int) -> str:
+    """A request's name: its time, so that names made together lie together, and 80 bits that nobody can guess."""
+    return urlsafe_b64encode(at.to_bytes(6, "big") + token_bytes(10)).decode().rstrip("=")
+
+
+def new_token() -> str:
+    """Part of a key, never met before."""
+    return new_request(now())

@@ -1,0 +1,1 @@
+"""The experiment: how traffic is split between variants, and what the figures say."""

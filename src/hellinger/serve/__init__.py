@@ -1,0 +1,1 @@
+"""The service: rankings, feedback and the experiment over HTTP."""

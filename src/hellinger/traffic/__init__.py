@@ -1,0 +1,1 @@
+"""Traffic as real clients send it."""
