@@ -29,7 +29,7 @@ class Compaction(NamedTuple):
 
 def recover(store: Store, *, cache: int = 100_000, base: bool = False, progress: Progress | None = None) -> Ledger:
     """The ledger as of the end of the log, from a snapshot where there is one; from the base of compaction if asked."""
-    saved = store.snapshot(base=base)
+    saved = store.snapshot(base=True) if base else store.snapshot()
     ledger = Ledger(cache=cache) if saved is None else loaded(saved[1], cache=cache)
     if not base:
         advance(store, ledger, progress=progress)

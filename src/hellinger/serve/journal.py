@@ -8,7 +8,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from hellinger.events import Logged
 from hellinger.serve.desk import Desk, Draft
@@ -37,13 +36,6 @@ class _Entry:
         self.waiter = waiter
 
 
-class Written(NamedTuple):
-    """What one commit brought: told to whoever wants to measure."""
-
-    events: int
-    seconds: float
-
-
 class Journal:
     """Writes drafts to the store from one thread, and hands what is in the log to the desk, on the event loop.
 
@@ -64,6 +56,8 @@ class Journal:
         Seconds between two looks for what others have written.
     patience
         Seconds after which a commit that does not end counts as the store being away.
+    measure
+        Told of every commit: how many events, how many seconds.
     """
 
     def __init__(
@@ -75,7 +69,7 @@ class Journal:
         pause: float = 0.002,
         poll: float = 0.25,
         patience: float = 1.0,
-        measure: Callable[[Written], None] | None = None,
+        measure: Callable[[int, float], None] | None = None,
     ) -> None:
         self.store = store
         self.desk = desk
@@ -240,15 +234,13 @@ class Journal:
 
     def _commit(self, entries: list[_Entry]) -> None:
         if not entries:
-            if self.store.shared or self.away:
-                events = self.store.read(self._after, 10_000)
-                self._hand([], [], events)
+            self._hand([], [], self.store.read(self._after, 10_000))
             return
         began = time.perf_counter()
         batch = [draft.event for entry in entries for draft in entry.drafts]
         appended = self.store.append(batch, self._after)
         if self.measure is not None:
-            self.measure(Written(len(batch), time.perf_counter() - began))
+            self.measure(len(batch), time.perf_counter() - began)
         places, start = [], 0
         for entry in entries:
             places.append(appended.seqs[start : start + len(entry.drafts)])

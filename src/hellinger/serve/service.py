@@ -10,7 +10,6 @@ import os
 import sys
 import time
 from base64 import urlsafe_b64encode
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -21,6 +20,7 @@ from hellinger.ledger import recovery
 from hellinger.pool import Leaving
 from hellinger.serve.desk import HOUR, Desk, Draft, Feedback, Query, Sorted, points
 from hellinger.serve.journal import Journal
+from hellinger.serve.metrics import Metrics
 from hellinger.serve.settings import Settings
 from hellinger.store import Store, StoreUnavailableError, open_store
 
@@ -47,14 +47,15 @@ class Outcome(NamedTuple):
 class Service:
     """Ranks and learns, durably. Made by :meth:`start`, on a running event loop."""
 
-    def __init__(self, settings: Settings, store: Store, desk: Desk) -> None:
+    def __init__(self, settings: Settings, store: Store, desk: Desk, metrics: Metrics) -> None:
         self.settings = settings
+        self.metrics = metrics
         self.store = store
         self.desk = desk
-        self.journal = Journal(store, desk, limit=settings.queue_limit, poll=settings.poll_ms / 1000)
+        self.journal = Journal(
+            store, desk, limit=settings.queue_limit, poll=settings.poll_ms / 1000, measure=self._measure
+        )
         self.secret = store.secret()
-        self.tally: Counter[str] = Counter()
-        """Accepted, duplicate, late, unknown and rejected events since the start."""
         self.began = time.time()
         self.snapshot_at = desk.ledger.seq
         self.snapshot_time = time.monotonic()
@@ -62,7 +63,7 @@ class Service:
         self._chores = asyncio.create_task(self._keep_house(), name="chores")
 
     @classmethod
-    async def start(cls, settings: Settings) -> Service:
+    async def start(cls, settings: Settings, metrics: Metrics | None = None) -> Service:
         """Open the store, fold the log, and be ready to rank."""
         began = time.perf_counter()
         store = await asyncio.to_thread(open_store, settings.database, exclusive=True)
@@ -72,7 +73,7 @@ class Service:
         except BaseException:
             store.close()
             raise
-        service = cls(settings, store, desk)
+        service = cls(settings, store, desk, metrics or Metrics())
         seconds = time.perf_counter() - began
         log.info("ready with %d items at event %d after %.1f s", len(ledger.catalogue), ledger.seq, seconds)
         return service
@@ -148,9 +149,12 @@ class Service:
         learned = sum(j not in sorted_.late for j in fresh)
         again = len(sorted_.duplicate) + len(places) - len(fresh)
         outcome = Outcome(learned, again, late, len(sorted_.unknown), sorted_.rejected)
-        for what, count in zip(Outcome._fields[:4], outcome[:4], strict=True):
-            self.tally[what] += count
-        self.tally["rejected"] += len(outcome.rejected)
+        metrics = self.metrics
+        metrics.accepted.add(outcome.accepted)
+        metrics.duplicate.add(outcome.duplicate)
+        metrics.late.add(outcome.late)
+        metrics.unknown.add(outcome.unknown)
+        metrics.rejected.add(len(outcome.rejected))
         return outcome
 
     async def describe(self, items: list[dict[str, Any]]) -> tuple[int, int]:
@@ -201,6 +205,15 @@ class Service:
     def lag(self) -> float:
         """Seconds since the store was last found well; 0 while nothing is wrong."""
         return time.monotonic() - self.journal.reached if self.journal.away or self.journal.waiting else 0.0
+
+    @property
+    def snapshot_age(self) -> float:
+        """Seconds since a snapshot was last taken, or the service started."""
+        return time.monotonic() - self.snapshot_time
+
+    def _measure(self, events: int, seconds: float) -> None:
+        self.metrics.commit_events.observe(events)
+        self.metrics.commit_seconds.observe(seconds)
 
     # From time to time --------------------------------------------------------------------------------
 

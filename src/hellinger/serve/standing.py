@@ -21,7 +21,7 @@ def standing(service: Service, control: str | None = None) -> dict[str, Any]:
         requests, impressions, reward = held.totals.get(name, (0, 0, 0))
         totals.append(Totals(name, int(requests), impressions, reward))
     chosen = control or settings.control or next(iter(desk.variants))
-    told = readout(totals, weights=desk.split.weights, control=chosen).as_json()
+    told = readout(totals, weights=desk.split.probabilities, control=chosen).as_json()
     rows = {row["variant"]: row for row in told["variants"]}
     told["variants"] = [rows[name] | {"policy": spec} for name, spec in desk.variants.items()]
     steps = held.steps["hour"]

@@ -12,8 +12,8 @@ from starlette.responses import Response, StreamingResponse
 from hellinger.ledger import RESOLUTIONS
 from hellinger.serve import export as exporting
 from hellinger.serve import models, standing
-from hellinger.serve.answers import ApiError
 from hellinger.serve.access import needs
+from hellinger.serve.answers import ApiError
 from hellinger.serve.routes._common import ERRORS, json_response, service_of
 
 __all__ = ["router"]

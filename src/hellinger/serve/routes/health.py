@@ -30,11 +30,3 @@ async def ready(request: Request) -> Response:
     return json_response(
         {"status": status, "items": len(service.desk.ledger.catalogue), "waiting": service.journal.waiting}
     )
-
-
-@router.get("/metrics", response_class=Response)
-@needs("read")
-async def metrics(request: Request) -> Response:
-    """Figures for Prometheus."""
-    content, kind = request.app.state.metrics.page()
-    return Response(content, media_type=kind)

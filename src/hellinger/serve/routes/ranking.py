@@ -9,9 +9,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from hellinger.serve import models
+from hellinger.serve.access import needs
 from hellinger.serve.answers import ApiError
 from hellinger.serve.desk import Feedback, Query
-from hellinger.serve.access import needs
 from hellinger.serve.routes._common import ERRORS, json_response, limited, service_of, short
 from hellinger.serve.service import Outcome
 
