@@ -227,6 +227,16 @@ class Ledger:
                 s += counts.s[places]
         return n, s
 
+    def whole(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Impressions and rewards of every slot, over all variants and segments."""
+        size = len(self.catalogue.ids)
+        n, s = np.zeros(size), np.zeros(size)
+        for counts in self.counts.values():
+            held = min(size, counts.n.size)
+            n[:held] += counts.n[:held]
+            s[:held] += counts.s[:held]
+        return n, s
+
     @property
     def segments(self) -> list[str]:
         """Segments with counts of their own."""

@@ -8,11 +8,13 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
+from hellinger.events import now
 from hellinger.experiment import rate_interval
 from hellinger.ledger import STATES
 from hellinger.serve import listing, models
 from hellinger.serve.access import needs
 from hellinger.serve.answers import ApiError
+from hellinger.serve.live import Live
 from hellinger.serve.routes._common import ERRORS, json_response, limited, service_of, short
 from hellinger.serve.service import Service
 
@@ -50,17 +52,28 @@ async def page(
     ] = None,
     search: Annotated[str | None, Query(max_length=1024, description="Only those whose id has this in it.")] = None,
     sort: Annotated[
-        Literal["newest", "oldest", "impressions", "rewards", "estimate"], Query(description="Which come first.")
+        Literal["newest", "oldest", "impressions", "rewards", "estimate", "rising"],
+        Query(description="Which come first; with `rising`, only those whose rate of late is surely above the pool's."),
     ] = "newest",
+    reverse: Annotated[bool, Query(description="The last of that order first; `rising` has one order only.")] = False,
 ) -> Response:
     """List contents, a page at a time."""
     service = service_of(request)
     start = listing.offset(cursor)
-    found = await listing.matching(service.desk, tag=tag, state=state, search=search, sort=sort)
-    rows = listing.rows(service.desk, found[start : start + limit])
+    live: Live = request.app.state.live
+    rises = live.rising.find(now()) if sort == "rising" else None
+    found = await listing.matching(
+        service.desk, tag=tag, state=state, search=search, sort=sort, reverse=reverse, rises=rises
+    )
+    rows = listing.rows(service.desk, found[start : start + limit], rises)
     after = start + limit
     return json_response(
-        {"items": rows, "total": len(found), "next": listing.cursor(after) if after < len(found) else None}
+        {
+            "items": rows,
+            "total": len(found),
+            "next": listing.cursor(after) if after < len(found) else None,
+            "since": models.iso(rises.since) if rises is not None else None,
+        }
     )
 
 
