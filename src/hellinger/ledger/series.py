@@ -24,17 +24,18 @@ class Series:
     def __init__(self) -> None:
         self.totals: dict[str, Cell] = {}
         self.steps: dict[str, dict[int, dict[str, Cell]]] = {name: {} for name in RESOLUTIONS}
-        self._recent: dict[str, tuple[int, dict[str, Cell]]] = {}
+        self._minute = -1
+        self._cells: dict[str, list[Cell]] = {}
 
     def add(self, variant: str, at: int, requests: float, impressions: float, reward: float) -> None:
         """Count at a time."""
-        cells = [self._cell(self.totals, variant)]
-        for name, length in RESOLUTIONS.items():
-            step = at // length
-            recent = self._recent.get(name)
-            if recent is None or recent[0] != step:
-                recent = self._recent[name] = (step, self._step(name, step))
-            cells.append(self._cell(recent[1], variant))
+        minute = at // RESOLUTIONS["minute"]
+        if minute != self._minute:
+            self._minute, self._cells = minute, {}
+        cells = self._cells.get(variant)
+        if cells is None:
+            steps = [self._step(name, at // length) for name, length in RESOLUTIONS.items()]
+            cells = self._cells[variant] = [self._cell(held, variant) for held in (self.totals, *steps)]
         for cell in cells:
             cell[0] += requests
             cell[1] += impressions

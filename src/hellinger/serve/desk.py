@@ -203,9 +203,10 @@ class Desk:
         }
         slots = self.ledger.catalogue.slots
         request = Request(variant, segment, at, self.ledger.seq, tuple(items), counted=self.counted)
-        self.ledger.open(rid, request, [slots[item] for item in items])
-        if self.counted and self.random_share == 0:
-            self.pools.served(variant, segment)
+        counted_by_pool = self.counted and self.random_share == 0
+        self.ledger.open(rid, request, [slots[item] for item in items], told=counted_by_pool)
+        if counted_by_pool:
+            self.pools.served(variant, segment, items)
         else:
             self.pools.settle()
         self.pending[rid] = None
