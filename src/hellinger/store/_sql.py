@@ -98,12 +98,12 @@ class SqlStore(ABC):
         """What a query finds, on a connection of its own."""
 
     @abstractmethod
-    def _writing(self, *, alone: bool = False) -> AbstractContextManager[Session]:
-        """A transaction; ``alone``: no append takes place meanwhile."""
+    def _writing(self, *, alone: bool = False, patient: bool = False) -> AbstractContextManager[Session]:
+        """A transaction; ``alone``: no append takes place meanwhile; ``patient``: its statements may take long."""
 
     @abstractmethod
     def _patiently(self) -> AbstractContextManager[Session]:
-        """For a statement that may take long."""
+        """For a query that may take long."""
 
     @abstractmethod
     def close(self) -> None:
@@ -214,7 +214,7 @@ class SqlStore(ABC):
 
     def fill(self, secret: bytes, events: Iterable[Logged], snapshot: tuple[int, Iterable[bytes]] | None) -> None:
         """Put into an empty log, all or nothing, what another held."""
-        with self._writing(alone=True) as session:
+        with self._writing(alone=True, patient=True) as session:
             require(not session.rows(_TAKEN), "a log to be filled is empty", events=session.rows(_COUNT)[0][0])
             session.load(events)
             if snapshot is not None:

@@ -176,7 +176,7 @@ class SqliteStore(SqlStore):
             return connection.execute(statement, values).fetchall()
 
     @contextmanager
-    def _writing(self, *, alone: bool = False) -> Iterator[_Session]:
+    def _writing(self, *, alone: bool = False, patient: bool = False) -> Iterator[_Session]:
         with self._translated(), self._turn:
             connection = self._the_writer()
             connection.execute("BEGIN IMMEDIATE")
