@@ -130,9 +130,12 @@ async def _unavailable(_request: Request, error: Exception) -> Response:
     return answer(503, "the store cannot be reached just now: try again", headers={"Retry-After": "1"})
 
 
-async def _invalid(_request: Request, error: Exception) -> Response:
+async def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     found = error.errors()
+    if isinstance(error.body, bytes):  # FastAPI reads as JSON only what says it is
+        kind = request.headers.get("content-type", "")
+        return answer(415, f"Content-Type must be application/json, but got {brief(kind)}")
     if any(each["type"] == "json_invalid" for each in found):
         why = str(found[0].get("ctx", {}).get("error", "it is not")).rstrip(".")
         return answer(400, f"the body must be JSON, but {why} at character {found[0]['loc'][-1]}", code="bad_json")

@@ -117,7 +117,7 @@ class Metrics(Collector):
         self.registry.register(self)
 
     def watch(self, **sources: Source) -> None:
-        """Say where gauges are read at a scrape: pool_size (by variant), pending, store_lag_seconds, …"""
+        """Say where gauges are read at a scrape, by name: ``watch(pending=lambda: 3)``."""
         for name, source in sources.items():
             if name not in _GAUGES:
                 raise ValueError(f"a gauge must be one of {', '.join(_GAUGES)}, but got {name!r}")
