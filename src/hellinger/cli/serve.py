@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -55,7 +56,7 @@ def _options() -> list[Any]:
             metavar=None if is_flag else _metavar(str(field.annotation)),
             show_default=False,
         )
-        kind = Annotated[bool | None if is_flag else str | None, option]
+        kind: Any = Annotated[bool | None, option] if is_flag else Annotated[str | None, option]
         parameters.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind))
     settings.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     settings.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
@@ -112,9 +113,4 @@ def serve(
     keys = Keys.load(settings)
     check_binding(settings, keys)
 
-    def make() -> Any:
-        from hellinger.serve.app import create_app
-
-        return create_app(settings, keys)
-
-    run(settings, make)
+    run(settings, lambda: import_module("hellinger.serve.app").create_app(settings, keys))
