@@ -23,9 +23,9 @@ from hellinger._jit import borrowed, helper, inline, jit
 from hellinger.policies import _dispatch as d
 from hellinger.pool import _heap as heap
 from hellinger.pool._groups import held, mix
-from hellinger.pool._layout import NONE, ORDER, SORTED, State
+from hellinger.pool._layout import COUNT, NONE, ORDER, SORTED, State
 
-__all__ = ["eligible", "gather", "merge"]
+__all__ = ["eligible", "merge", "report"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -149,22 +149,22 @@ def _search(
     st: State,
     prior: Floats,
     t: float,
-    arms: float,
     allowed: Any,
     mark: Any,
     seed: Any,
     slots: Any,
-    scores: Any,
-    queue: Any,
-    ready: Any,
-    ages: Any,
+    rows: Any,
+    room: Any,
+    heaps: Any,
     ties: Any,
     work: Any,
 ) -> Any:
     """:func:`merge` in this much room; NONE where it lacks."""
-    st, prior, slots, scores, allowed = held(st), borrowed(prior), borrowed(slots), borrowed(scores), borrowed(allowed)
-    queue, ready, ages, work = borrowed(queue), borrowed(ready), borrowed(ages), borrowed(work)
-    starts, ends = borrowed(ties)[0], borrowed(ties)[1]
+    st, prior, allowed, slots, rows = held(st), borrowed(prior), borrowed(allowed), borrowed(slots), borrowed(rows)
+    heaps, ties, work = borrowed(heaps), borrowed(ties), borrowed(work)
+    queue, ready, ages = heaps[:room], heaps[room : 2 * room], heaps[2 * room :]
+    starts, ends = ties[:room], ties[room:]
+    arms = float(st.meta[COUNT])
     size = _stairs(rule, st, prior, t, arms, st.meta[ORDER] - 1, np.int64(0), queue, np.int64(0), work)
     waiting = np.int64(0)
     stream = mix(seed)
@@ -210,58 +210,42 @@ def _search(
         else:
             found, stream = _take_random(st, starts, ends, count, allowed, mark, slots, found, stream)
         for j in range(before, found):
-            scores[j] = best
+            rows[j, 1] = np.float64(best).view(np.int64)
     return found
 
 
 @jit
 def merge(
-    rule: Any,
-    st: State,
-    prior: Floats,
-    t: float,
-    arms: float,
-    allowed: Any,
-    mark: Any,
-    seed: Any,
-    slots: Any,
-    scores: Any,
+    rule: Any, st: State, prior: Floats, t: float, allowed: Any, mark: Any, seed: Any, named: Any, slots: Any, rows: Any
 ) -> Any:
-    """Write the best eligible items and their indices, best first; returns how many there are."""
-    groups = st.meta[ORDER]
+    """Write the best eligible items, best first, and their :func:`report`."""
+    groups, ordered = st.meta[ORDER], st.meta[SORTED] != 0
     room = 2 * groups + 2 * slots.size
-    while True:  # only filters need more room
-        ages = np.empty(room if st.meta[SORTED] != 0 else 0, heap.ENTRY)
-        found = _search(
-            rule,
-            st,
-            prior,
-            t,
-            arms,
-            allowed,
-            mark,
-            seed,
-            slots,
-            scores,
-            np.empty(room, heap.ENTRY),
-            np.empty(room, heap.ENTRY),
-            ages,
-            np.empty((2, room), np.int64),
-            np.empty((4, groups)),
-        )
+    while True:  # more is needed only where filters skip many
+        heaps = np.empty((3 if ordered else 2) * room, heap.ENTRY)
+        ties, work = np.empty(2 * room, np.int64), np.empty((4, groups))
+        found = _search(rule, st, prior, t, allowed, mark, seed, slots, rows, room, heaps, ties, work)
         if found != NONE:
-            return found
+            return found, report(st.items, 1.0, named, slots, found, rows)
         room *= 4
 
 
-@jit
-def gather(items: Any, slots: Any, found: Any, keys: Any, n: Any, s: Any) -> bool:
-    """Copy what a ranking shows of its items; whether all reward sums are whole numbers."""
-    integral = True
+@inline
+def report(items: Any, scale: float, named: Any, slots: Any, found: Any, rows: Any) -> bool:
+    """Complete the rows (id, index, impressions, rewards) of a ranking, whose index is there already.
+
+    The id is the item's key, or its place where ids are ``named`` elsewhere. Returns whether all counts are whole
+    numbers; the rows then hold them as such, and as floats otherwise.
+    """
+    items, slots, rows = borrowed(items), borrowed(slots), borrowed(rows)
+    whole = scale == 1.0
+    for j in range(found):
+        s = items[slots[j]]["s"]
+        whole = whole and s == math.floor(s)
     for j in range(found):
         item = items[slots[j]]
-        keys[j] = item["key"]
-        n[j] = item["n"]
-        s[j] = item["s"]
-        integral = integral and s[j] == math.floor(s[j])
-    return integral
+        n, s = item["n"] * scale, item["s"] * scale
+        rows[j, 0] = slots[j] if named else item["key"]
+        rows[j, 2] = np.int64(n) if whole else np.float64(n).view(np.int64)
+        rows[j, 3] = np.int64(s) if whole else np.float64(s).view(np.int64)
+    return whole
