@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
+import struct
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -41,7 +43,9 @@ class Ranked(NamedTuple):
     rewards: float
 
 
-_ranked = functools.partial(tuple.__new__, Ranked)  # a third of the time that Ranked(…) takes
+# Rows of a ranking as compiled code leaves them. Making Python objects of them is half of a ranking's time.
+_WHOLE, _REAL = struct.Struct("=qdqq"), struct.Struct("=qddd")
+_ranked = functools.partial(map, tuple.__new__, itertools.repeat(Ranked))  # a third of the time that Ranked(…) takes
 
 
 class Stats(NamedTuple):
@@ -54,26 +58,6 @@ class Stats(NamedTuple):
     age: float
     tags: frozenset[str]
     hidden: bool
-
-
-class _Scratch(NamedTuple):
-    """Arrays that a ranking is written to."""
-
-    slots: Slots
-    scores: Floats
-    keys: Slots
-    n: Floats
-    s: Floats
-
-    @classmethod
-    def sized(cls, k: int) -> _Scratch:
-        """Arrays for k contents."""
-        return cls(np.empty(k, np.int64), np.empty(k), np.empty(k, np.int64), np.empty(k), np.empty(k))
-
-    @property
-    def gathering(self) -> tuple[Slots, int, Slots, Floats, Floats]:
-        """As ``_merge.gather`` takes them."""
-        return self.slots, 0, self.keys, self.n, self.s
 
 
 class Pool:
@@ -154,9 +138,9 @@ class Pool:
         self._query = 0
         self._tag_sets: list[frozenset[str]] = [frozenset()]
         self._departures: list[Departure] = []
-        self._scratch = _Scratch.sized(0)
-        self._merge: Callable[..., int] | None = None
-        self._gather = entry(_merge.gather, self._store.state.items, *self._scratch.gathering)
+        self._merge: Callable[..., tuple[int, bool]] | None = None
+        self._stream = self.seed * 0x9E3779B97F4A7C15 & _MASK
+        self._make_room(0)
 
     # Contents -----------------------------------------------------------------------------------------
 
@@ -259,17 +243,12 @@ class Pool:
         among
             Only these ids.
         """
-        found, out = self._best(k, exclude, tags, among)
-        store = self._store
-        whole = self._gather(store.state.items, out.slots, found, out.keys, out.n, out.s)
-        if self._scale != 1.0:
-            n, s = (out.n[:found] * self._scale).tolist(), (out.s[:found] * self._scale).tolist()
-        else:
-            n = out.n[:found].astype(np.int64).tolist()
-            s = out.s[:found].astype(np.int64).tolist() if whole else out.s[:found].tolist()
-        held = store.ids.names
-        names = out.keys[:found].tolist() if held is None else [held[slot] for slot in out.slots[:found].tolist()]
-        return list(map(_ranked, zip(names, out.scores[:found].tolist(), n, s, strict=True)))
+        found, whole = self._best(k, exclude, tags, among)
+        rows = (_WHOLE if whole else _REAL).iter_unpack(self._rows[:found].data)
+        names = self._store.ids.names
+        if names is None:
+            return list(_ranked(rows))
+        return list(_ranked([(names[slot], score, n, s) for slot, score, n, s in rows]))
 
     def serve(
         self,
@@ -283,8 +262,8 @@ class Pool:
         """:meth:`rank`, and count an impression of each at once; not if ``count`` is false (confirm by record)."""
         ranked = self.rank(k, exclude=exclude, tags=tags, among=among)
         if count and ranked:
-            ones = np.ones(len(ranked))
-            self._count(self._scratch.slots[: ones.size].copy(), ones, np.zeros(ones.size))
+            found = len(ranked)
+            self._count(self._slots[:found].copy(), np.ones(found), np.zeros(found))
         self._version += 1
         return ranked
 
@@ -439,37 +418,41 @@ class Pool:
         low, high = self._bounds
         return low - 1e-9 * abs(low), high + 1e-9 * abs(high)
 
-    def _best(self, k: int, exclude: Names, tags: Iterable[str] | None, among: Names | None) -> tuple[int, _Scratch]:
-        """How many were found, and the arrays they are in."""
+    def _make_room(self, k: int) -> None:
+        """Make the arrays that a ranking of k is written to."""
+        self._slots, self._rows = np.empty(k, np.int64), np.empty((k, 4), np.int64)
+
+    def _best(self, k: int, exclude: Names, tags: Iterable[str] | None, among: Names | None) -> tuple[int, bool]:
+        """Write places and rows; how many there are, and whether all counts are whole numbers."""
         if not (isinstance(k, (int, np.integer)) and k >= 1):
             raise ValueError(f"`1 <= k` must hold, but got k={k!r}")
         store = self._store
-        k = min(int(k), len(store))
-        if self._scratch.slots.size != k:
-            self._scratch = _Scratch.sized(k)
-        best, scores = self._scratch.slots, self._scratch.scores
+        if self._slots.size != k:
+            k = min(int(k), len(store))
+            if self._slots.size != k:
+                self._make_room(k)
         allowed = _EVERYTHING
         if tags is not None:
             wanted = _tag_set(tags)
             allowed = np.array([not wanted.isdisjoint(held) for held in self._tag_sets])
         mark = self._mark(exclude) if not (isinstance(exclude, tuple) and not exclude) else -1
-        seed = (self.seed * 0x9E3779B97F4A7C15 + self._version * 0xD1B54A32D192ED03) & _MASK
-        st, rule = store.state, self.policy.rule
+        tail = allowed, mark, self._stream + self._version, store.ids.names is not None, self._slots, self._rows
         if among is None and store.grouped:
-            query = (rule, st, self._prior.table, self._t, float(len(store)), allowed, mark, seed, best, scores)
+            query = (self.policy.rule, store.state, self._prior.table, self._t, *tail)
             if self._merge is None:
                 self._merge = entry(_merge.merge, *query)
-            return self._merge(*query), self._scratch
+            return self._merge(*query)
         slots = np.arange(len(store)) if among is None else np.unique(self._places(among))
-        return _scan.select(st, slots, self._values(slots), allowed, mark, seed, best, scores), self._scratch
+        best: tuple[int, bool] = _scan.select(store.state, self._scale, slots, self._values(slots), *tail)
+        return best
 
     def _values(self, slots: Slots) -> Floats:
         """Index of each of these items."""
         rule, store = self.policy.rule, self._store
-        t, arms = self._t, float(len(store))
+        t = self._t
         if rule.separable:
             out = np.empty(slots.size)
-            _scan.score_each(rule, store.state, self._prior.table, self._scale, t, arms, slots, out)
+            _scan.score_each(rule, store.state, self._prior.table, self._scale, t, slots, out)
             return out
         items = store.items
         everything = np.empty(len(store))
