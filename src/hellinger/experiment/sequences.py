@@ -84,9 +84,7 @@ def _rates(wealth: Wealth, alpha: float) -> tuple[Floats, Floats]:
     return np.where(some, low / shown, 0.0), np.where(some, high / shown, 1.0)
 
 
-def lift_bounds(
-    totals: Sequence[Totals], controls: Sequence[Totals], *, alpha: float = 0.05
-) -> tuple[Floats, Floats]:
+def lift_bounds(totals: Sequence[Totals], controls: Sequence[Totals], *, alpha: float = 0.05) -> tuple[Floats, Floats]:
     """Both ends of the lift of each variant over the control beside it; between −1 and ∞.
 
     The bets are pairs, one upward on one of the two and one downward on the other, and their wealth is a function of both

@@ -129,9 +129,7 @@ def _grown(totals: Totals, factor: float) -> Totals:
         round(totals.pages.count * factor), totals.pages.squares * factor, totals.pages.largest, totals.pages.most
     )
     impressions = round(totals.impressions * factor)
-    return Totals(
-        totals.variant, totals.requests, impressions, min(totals.reward * factor, float(impressions)), pages
-    )
+    return Totals(totals.variant, totals.requests, impressions, min(totals.reward * factor, float(impressions)), pages)
 
 
 # Figures ---------------------------------------------------------------------------------------------

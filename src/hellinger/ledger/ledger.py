@@ -132,6 +132,7 @@ class Ledger:
         self.requests.put(name, request)
         shown = len(request.items) if request.counted else 0
         self.series.add(request.variant, request.at, 1, shown, 0)
+        self.series.together(request.variant).opened(len(request.items))
         if request.counted:
             if slots is None:
                 slots = [slot for item in request.items if (slot := self._slot(item, request.through)) is not None]
@@ -157,6 +158,8 @@ class Ledger:
         if not shown and not reward:
             return
         self.series.add(request.variant, at, 0, shown, reward)
+        if reward:
+            self.series.together(request.variant).rose(request.reward, reward)
         slot = self._slot(item, request.through)
         if slot is not None:
             self._count(request.variant, request.segment, [slot], [float(shown)], [reward])
@@ -219,6 +222,7 @@ class Ledger:
             n, s = row["impressions"], row["rewards"]
             if variant != COMMON:
                 self.series.add(variant, row["to"] or event.at, 0, n, s)
+                self.series.together(variant).brought(n, s)
             slot = self.catalogue.slots.get(row["item"])
             if slot is not None:
                 self._count(variant, segment, [slot], [n], [s])
