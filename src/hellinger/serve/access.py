@@ -28,7 +28,7 @@ Endpoint = TypeVar("Endpoint")
 
 
 def needs(role: str) -> Callable[[Endpoint], Endpoint]:
-    """Declare the role an endpoint needs: ``open``, ``read``, ``write`` or ``admin``; undeclared, it needs ``admin``."""
+    """Declare the role an endpoint needs: ``open``, ``read``, ``write`` or ``admin``; undeclared, ``admin``."""
     require(role in _LEVELS, f"role is one of {', '.join(_LEVELS)}", role=role)
 
     def mark(endpoint: Endpoint) -> Endpoint:
