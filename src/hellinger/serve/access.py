@@ -16,7 +16,7 @@ from hellinger.errors import require
 from hellinger.serve.keys import ROLES
 from hellinger.serve.metrics import Metrics, RouteFigures
 
-__all__ = ["OPEN", "Door", "Doors", "Pace", "needs", "own_host", "role_of", "same_origin"]
+__all__ = ["Door", "Doors", "Pace", "needs", "own_host", "role_of", "same_origin"]
 
 OPEN = "open"
 """The role of what anybody may ask for: health, the page, the reference."""
