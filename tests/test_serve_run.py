@@ -10,10 +10,12 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import httpx
 import pytest
 
+from hellinger.serve.keys import new_key
 from hellinger.serve.run import bind
 
 APP = """
@@ -61,10 +63,23 @@ print("ended", flush=True)
 """
 
 
+COMMAND = """
+import sys, types
+from hellinger.serve.frame import make_app
+from hellinger.serve.metrics import Metrics
+stand_in = types.ModuleType("hellinger.serve.app")
+stand_in.create_app = lambda settings, keys: make_app(settings, keys, Metrics())
+sys.modules[stand_in.__name__] = stand_in
+from hellinger.cli import main
+sys.argv[0] = "hellinger"
+main()
+"""
+
+
 @contextmanager
-def service(*arguments: str) -> Iterator[subprocess.Popen[str]]:
+def service(*arguments: str, code: str = APP) -> Iterator[subprocess.Popen[str]]:
     process = subprocess.Popen(
-        [sys.executable, "-c", APP, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", code, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     try:
         yield process
@@ -114,6 +129,23 @@ def test_headers_and_sizes_on_a_real_socket() -> None:
         response = client.post("/size", content=(b"x" * 100_000 for _ in range(11)))
         assert response.status_code == 413
         assert client.get("/nowhere").json()["error"]["code"] == "not_found"
+
+
+def test_the_command_serves_with_its_flags_and_keys(tmp_path: Path) -> None:
+    file = tmp_path / "keys.toml"
+    token, _ = new_key(file, name="me", role="read")
+    flags = ["--port", "0", "--keys-file", str(file), "--title", "Mine", "--access-log"]
+    with service("serve", *flags, code=COMMAND) as process:
+        url = address(process)
+        assert httpx.get(f"{url}/openapi.json").json()["info"]["title"] == "Mine"
+        assert httpx.get(f"{url}/metrics").status_code == 401
+        assert httpx.get(f"{url}/metrics", headers={"Authorization": f"Bearer {token}"}).status_code == 200
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=30)
+        assert process.returncode == 0
+        lines = [json.loads(line) for line in err.splitlines()]
+        assert [line["status"] for line in lines if line["logger"] == "hellinger.access"] == [200, 401, 200]
+        assert token not in err
 
 
 def test_a_port_that_is_taken() -> None:
