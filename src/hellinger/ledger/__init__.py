@@ -1,1 +1,25 @@
 """The fold of the event log: every count, and nothing that the log does not say."""
+
+from __future__ import annotations
+
+from hellinger.ledger.catalogue import DELETED, EXPIRED, HIDDEN, SHOWN, STATES, Catalogue
+from hellinger.ledger.ledger import COMMON, Counts, Ledger, Listener
+from hellinger.ledger.requests import Request, Requests
+from hellinger.ledger.series import RESOLUTIONS, Series
+
+__all__ = [
+    "COMMON",
+    "DELETED",
+    "EXPIRED",
+    "HIDDEN",
+    "RESOLUTIONS",
+    "SHOWN",
+    "STATES",
+    "Catalogue",
+    "Counts",
+    "Ledger",
+    "Listener",
+    "Request",
+    "Requests",
+    "Series",
+]

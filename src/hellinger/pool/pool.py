@@ -161,8 +161,12 @@ class Pool:
         rewards: npt.ArrayLike,
         *,
         tags: Iterable[str] | Sequence[Iterable[str]] = (),
+        fresh: bool = True,
     ) -> None:
-        """Add contents with what they have achieved so far, from arrays; all or none."""
+        """Add contents with what they have achieved so far, from arrays; all or none.
+
+        Contents that come back, their impressions among :attr:`rounds` already, are not ``fresh``.
+        """
         listed = _sized(ids)
         count = len(listed)
         n, s = self._counts(impressions, rewards, count)
@@ -175,7 +179,7 @@ class Pool:
         unit = 1.0 / self._scale
         slots = self._store.add(listed, count, n=n * unit, s=s * unit, tags=kinds, stratum=strata, born=self.time)
         self._tag_sets = tag_sets
-        self._add_rounds(float(n.sum()) * unit)
+        self._add_rounds(float(n.sum()) * unit, fresh)
         self._after(slots, n, s)
 
     def remove(self, ids: Id | Names) -> None:
@@ -205,6 +209,21 @@ class Pool:
     def rounds(self) -> float:
         """Impressions counted, those of contents since removed included; fewer as a window or half-life forgets."""
         return _plain(self._rounds * self._scale)
+
+    @rounds.setter
+    def rounds(self, count: float) -> None:
+        require(0 <= count < math.inf, "0 <= rounds", rounds=count)
+        self._rounds = count / self._scale
+        self._version += 1
+
+    def catalogue(self) -> tuple[list[Id], list[frozenset[str]], list[Id]]:
+        """Every id, oldest first; the tags of each; and those that are hidden."""
+        order = np.argsort(self._store.items["seq"])
+        items = self._store.items[order]
+        names = self._store.ids.of(self._store.state.items, order)
+        sets = self._tag_sets
+        hidden = [names[j] for j in np.flatnonzero(items["hidden"]).tolist()]
+        return names, [sets[number] for number in items["tags"].tolist()], hidden
 
     # Ranking ------------------------------------------------------------------------------------------
 
@@ -483,8 +502,9 @@ class Pool:
             if self._prior.due:
                 self._prior.refresh(self._store, self._tag_sets)
 
-    def _add_rounds(self, n: float) -> None:
-        self._rounds += n
+    def _add_rounds(self, n: float, fresh: bool = True) -> None:
+        if fresh:
+            self._rounds += n
         self._present += n
 
     def _drop(self, slots: Slots) -> None:

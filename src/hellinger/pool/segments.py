@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy.typing as npt
 from hellinger import policies
 from hellinger.errors import require
 from hellinger.pool._ids import Id
+from hellinger.pool.departures import Departure, Leaving
 from hellinger.pool.pool import Names, Pool, Ranked
 
 __all__ = ["SegmentedPool"]
@@ -28,6 +29,8 @@ class SegmentedPool:
         As for :class:`Pool`.
     enough
         Impressions that a segment needs before its own counts decide; ten for each content if not given.
+    leaving
+        When a content leaves by itself, by the pooled counts.
     **options
         As for :class:`Pool`, for every one of the pools.
 
@@ -43,22 +46,55 @@ class SegmentedPool:
     """
 
     def __init__(
-        self, policy: str | policies.Policy = "cold-start", *, enough: float | None = None, **options: Any
+        self,
+        policy: str | policies.Policy = "cold-start",
+        *,
+        enough: float | None = None,
+        leaving: Leaving | None = None,
+        **options: Any,
     ) -> None:
         require(enough is None or enough >= 0, "0 <= enough", enough=enough)
-        require(options.get("leaving") is None, "a segmented pool's contents leave by remove", leaving=options)
         self.enough = enough
-        self.pooled = Pool(policy, **options)
+        self.pooled = Pool(policy, leaving=leaving, **options)
         self.segments: dict[str, Pool] = {}
         self._policy, self._options = policy, options
+        self._departures: list[Departure] = []
 
     def add(self, ids: Id | Names, *, tags: Any = ()) -> None:
         """Add contents to the catalogue; all or none."""
-        before = set(self.pooled.ids) if self.segments else set()
-        self.pooled.add(ids, tags=tags)
-        for pool in self.segments.values():
-            new = [name for name in self.pooled.ids if name not in before]
-            pool.add(new, tags=[self.pooled.stats(name).tags for name in new])
+        self.load([ids] if isinstance(ids, (int, str)) else ids, 0, 0, tags=tags)
+
+    def load(
+        self,
+        ids: Names,
+        impressions: npt.ArrayLike,
+        rewards: npt.ArrayLike,
+        *,
+        tags: Any = (),
+        parts: Mapping[str, tuple[npt.ArrayLike, npt.ArrayLike]] | None = None,
+        fresh: bool = True,
+    ) -> None:
+        """Add contents with what they have achieved, in all and in some segments; all or none.
+
+        ``parts`` holds impressions and rewards by segment, each a share of the whole; ``fresh`` as for ``Pool.load``.
+        """
+        names = listed(ids)
+        sets = tags if isinstance(tags, (str, list, tuple)) else list(tags)
+        shares = dict(parts or {})
+        for segment in shares:
+            self.segment(segment)
+        done: list[Pool] = []
+        try:
+            for segment, pool in self.segments.items():
+                n, s = shares.get(segment, (0, 0))
+                pool.load(names, n, s, tags=sets, fresh=fresh)
+                done.append(pool)
+            self.pooled.load(names, impressions, rewards, tags=sets, fresh=fresh)
+        except ValueError:
+            for pool in done:
+                pool.remove(names)
+            raise
+        self._follow()
 
     def remove(self, ids: Id | Names) -> None:
         """Take contents out of the catalogue; all or none."""
@@ -88,25 +124,49 @@ class SegmentedPool:
         own = self.segment(segment)
         own.record(name, impressions=impressions, rewards=rewards)  # refuses what the pooled counts would accept
         self.pooled.record(name, impressions=impressions, rewards=rewards)
+        self._follow()
 
-    def record_many(self, ids: Names, segment: str, impressions: npt.ArrayLike = 0, rewards: npt.ArrayLike = 0) -> None:
-        """Count impressions and rewards of many contents in one segment; all or none."""
+    def record_many(
+        self, ids: Names, segment: str = "", impressions: npt.ArrayLike = 0, rewards: npt.ArrayLike = 0
+    ) -> None:
+        """Count impressions and rewards of many contents in one segment, or of users in none; all or none."""
         names = listed(ids)
-        self.segment(segment).record_many(names, impressions, rewards)
+        if segment:
+            self.segment(segment).record_many(names, impressions, rewards)
         self.pooled.record_many(names, impressions, rewards)
+        self._follow()
 
-    def rank(self, k: int, segment: str, **filters: Any) -> list[Ranked]:
+    def rank(self, k: int, segment: str = "", **filters: Any) -> list[Ranked]:
         """Return the best k for this segment, by its own counts if it has enough of them."""
         return self.deciding(segment).rank(k, **filters)
 
-    def serve(self, k: int, segment: str, *, count: bool = True, **filters: Any) -> list[Ranked]:
+    def serve(self, k: int, segment: str = "", *, count: bool = True, **filters: Any) -> list[Ranked]:
         """:meth:`rank`, and count an impression of each, in the segment and pooled."""
         decides = self.deciding(segment)
         ranked = decides.serve(k, count=count, **filters)
-        if count:
+        if count and segment:
             other = self.pooled if decides is not self.pooled else self.segment(segment)
             other.record_many([content.id for content in ranked], 1)
+        self._follow()
         return ranked
+
+    def sweep(self) -> None:
+        """Let contents go that are beyond hope by the pooled counts."""
+        self.pooled.sweep()
+        self._follow()
+
+    def departures(self) -> list[Departure]:
+        """Contents that have left by themselves since this was last asked, by the pooled counts."""
+        gone, self._departures = self._departures, []
+        return gone
+
+    def _follow(self) -> None:
+        """Let the segments' pools follow where contents have left the pooled one."""
+        gone = self.pooled.departures()
+        if gone:
+            self._departures += gone
+            for pool in self.segments.values():
+                pool.remove([departure.id for departure in gone])
 
     def deciding(self, segment: str) -> Pool:
         """The pool whose counts rank for this segment."""
@@ -119,16 +179,18 @@ class SegmentedPool:
         if segment not in self.segments:
             require(isinstance(segment, str), "a segment is a string", segment=segment)
             own = Pool(self._policy, **self._options)
-            names = self.pooled.ids
-            stats = [self.pooled.stats(name) for name in names]
-            own.add(names, tags=[content.tags for content in stats])
-            own.hide([name for name, content in zip(names, stats, strict=True) if content.hidden])
+            names, tags, hidden = self.pooled.catalogue()
+            own.load(names, 0, 0, tags=tags)
+            own.hide(hidden)
             own.advance(self.pooled.time)
             self.segments[segment] = own
         return self.segments[segment]
 
     def __len__(self) -> int:
         return len(self.pooled)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.pooled
 
     def _all(self) -> Iterable[Pool]:
         return [self.pooled, *self.segments.values()]

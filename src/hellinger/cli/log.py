@@ -1,0 +1,149 @@
+"""The log's upkeep: ``snapshot``, ``check``, ``compact``, ``dump`` and ``restore``."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from hellinger.cli._app import JsonFlag, app, console, emit, progress_console
+from hellinger.errors import require
+
+if TYPE_CHECKING:
+    from hellinger.store import Store
+
+__all__ = ["check", "compact", "dump", "restore", "snapshot"]
+
+DAY = 86_400_000
+
+Database = Annotated[
+    str,
+    typer.Option(envvar="HELLINGER_DATABASE", help="Where the log is: sqlite:///file.db or postgresql://…"),
+]
+DEFAULT = "sqlite:///hellinger.db"
+
+
+@contextlib.contextmanager
+def _opened(database: str) -> Iterator[Store]:
+    from hellinger.store import open_store
+
+    if database.startswith("sqlite:"):
+        path = database.partition("///")[2]
+        require(Path(path).exists(), "the database is there already", database=database)
+    store = open_store(database)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+@contextlib.contextmanager
+def _folding(quiet: bool) -> Iterator[Callable[[int, int], None]]:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=progress_console, transient=True, disable=quiet) as bar:
+        task = bar.add_task("folding the log", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def _say(json: bool, text: str, **values: object) -> None:
+    if json:
+        emit(values)
+    else:
+        console.print(text, highlight=False)
+
+
+@app.command()
+def snapshot(
+    database: Database = DEFAULT,
+    retention_days: Annotated[float | None, typer.Option(help="Then compact events older than this.", min=0)] = None,
+    attribution_hours: Annotated[float, typer.Option(help="How long feedback was learned.", min=0)] = 24.0,
+    json: JsonFlag = False,
+) -> None:
+    """Fold the log into a snapshot, so that the next start of the service is quick. Works beside a running service."""
+    from hellinger.ledger import recovery
+
+    os.nice(5)  # rankings come first
+    with _opened(database) as store, _folding(json) as progress:
+        reached = recovery.take_snapshot(store, progress=progress)
+        deleted = 0
+        if retention_days is not None:
+            deleted = _compact(store, retention_days, attribution_hours, progress).deleted
+    _say(json, f"snapshot at event {reached:,}", seq=reached, deleted=deleted)
+
+
+def _compact(store: Store, days: float, hours: float, progress: Callable[[int, int], None]):  # type: ignore[no-untyped-def]
+    from hellinger.events import now
+    from hellinger.ledger import recovery
+
+    window = round(hours * 3_600_000)
+    return recovery.compact(store, before=now() - round(days * DAY), window=window, progress=progress)
+
+
+@app.command()
+def compact(
+    database: Database = DEFAULT,
+    retention_days: Annotated[float, typer.Option(help="Keep events of the last so many days.", min=0)] = 90.0,
+    attribution_hours: Annotated[float, typer.Option(help="How long feedback was learned.", min=0)] = 24.0,
+    json: JsonFlag = False,
+) -> None:
+    """Let old events go, their counts kept. Rankings of a further attribution window stay, for their feedback's sake."""
+    with _opened(database) as store, _folding(json) as progress:
+        done = _compact(store, retention_days, attribution_hours, progress)
+    _say(
+        json,
+        f"{done.deleted:,} events gone, up to event {done.through:,}; their counts are kept",
+        deleted=done.deleted,
+        through=done.through,
+    )
+
+
+@app.command()
+def check(database: Database = DEFAULT, json: JsonFlag = False) -> None:
+    """Prove that the counts are the fold of the log: fold it anew, and compare every number."""
+    from hellinger.ledger import recovery
+
+    with _opened(database) as store, _folding(json) as progress:
+        wrong = recovery.check(store, progress=progress)
+        events, last = store.count(), store.last()
+    good = f"{events:,} events up to {last:,}: every count is the fold of the log"
+    _say(json, good if not wrong else "\n".join(wrong), ok=not wrong, differences=wrong, events=events, seq=last)
+    if wrong:
+        raise typer.Exit(1)
+
+
+@app.command()
+def dump(
+    file: Annotated[Path, typer.Argument(help="File to write.")],
+    database: Database = DEFAULT,
+    json: JsonFlag = False,
+) -> None:
+    """Write the whole log to one file, checksummed, that `restore` reads into either kind of database."""
+    from hellinger.store import transfer
+
+    with _opened(database) as store:
+        transfer.dump(store, file)
+        events = store.count()
+    _say(json, f"{events:,} events in {file}", events=events, file=str(file))
+
+
+@app.command()
+def restore(
+    file: Annotated[Path, typer.Argument(help="File that `dump` wrote.", exists=True, dir_okay=False)],
+    database: Database = DEFAULT,
+    json: JsonFlag = False,
+) -> None:
+    """Read a dump into an empty database. A damaged file is refused, and nothing is written."""
+    from hellinger.store import open_store, transfer
+
+    transfer.restore(file, database)
+    store = open_store(database)
+    try:
+        events = store.count()
+    finally:
+        store.close()
+    _say(json, f"{events:,} events from {file}", events=events, file=str(file))

@@ -1,0 +1,271 @@
+"""The fold of the event log: what every count is, as of a place in the log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from hellinger.events import Logged
+from hellinger.ledger.catalogue import DELETED, EXPIRED, HIDDEN, SHOWN, STATES, Catalogue, grown
+from hellinger.ledger.requests import Request, Requests, request_of
+from hellinger.ledger.series import Series
+
+__all__ = ["COMMON", "Counts", "Ledger", "Listener"]
+
+COMMON = ""
+"""Instead of a variant: counts brought in from elsewhere, which every variant learns from."""
+
+
+class Counts:
+    """Impressions and rewards of each content, by slot, in one variant and segment.
+
+    What is noted is added up when it is asked for, or when much has gathered: one at a time would cost ten times more.
+    """
+
+    __slots__ = ("_n", "_noted", "_s")
+
+    def __init__(self) -> None:
+        self._n: npt.NDArray[np.float64] = np.zeros(0)
+        self._s: npt.NDArray[np.float64] = np.zeros(0)
+        self._noted: tuple[list[int], list[float], list[float]] = ([], [], [])
+
+    def note(self, slots: Sequence[int], n: Sequence[float], s: Sequence[float]) -> None:
+        """Add to the counts of some contents."""
+        noted = self._noted
+        noted[0].extend(slots)
+        noted[1].extend(n)
+        noted[2].extend(s)
+        if len(noted[0]) > 20_000:
+            self._settle()
+
+    def _settle(self) -> None:
+        slots, n, s = self._noted
+        if slots:
+            self._noted = ([], [], [])
+            size = max(slots) + 1
+            self._n, self._s = grown(self._n, size), grown(self._s, size)
+            np.add.at(self._n, slots, n)
+            np.add.at(self._s, slots, s)
+
+    def of(self, slots: npt.NDArray[np.intp], size: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Impressions and rewards of these contents, in a catalogue of so many."""
+        self._settle()
+        self._n, self._s = grown(self._n, size), grown(self._s, size)
+        return self._n[slots], self._s[slots]
+
+    def set(self, slots: npt.NDArray[Any], n: npt.NDArray[Any], s: npt.NDArray[Any], size: int) -> None:
+        """Put the counts of these contents in place, in a catalogue of so many."""
+        self._n, self._s = np.zeros(size), np.zeros(size)
+        self._n[slots], self._s[slots] = n, s
+
+
+class Listener(Protocol):
+    """Who wants to know what an event changes."""
+
+    def appears(self, slot: int) -> None:
+        """A content is there to be shown, new or again."""
+
+    def vanishes(self, slot: int) -> None:
+        """A content is no longer to be shown, but may come back."""
+
+    def ends(self, slot: int) -> None:
+        """A content is gone for ever."""
+
+    def retagged(self, slot: int) -> None:
+        """A content's tags are others now."""
+
+    def dated(self, slot: int) -> None:
+        """A content's date of expiry is another now."""
+
+    def left(self, variant: str, slot: int) -> None:
+        """A content has left one variant's pool."""
+
+    def counted(self, variant: str, segment: str, slots: Sequence[int], n: Sequence[float], s: Sequence[float]) -> None:
+        """These contents, each once, have so many more impressions and rewards."""
+
+
+class Ledger:
+    """Catalogue, counts and totals as the log has them up to ``seq``.
+
+    The same events in the same order give the same ledger, on whatever machine. Impressions of a ranking may be
+    counted before the log has it (:meth:`open`), since sums do not depend on the order.
+    """
+
+    def __init__(self, *, cache: int = 100_000, listener: Listener | None = None) -> None:
+        self.seq = 0
+        self.catalogue = Catalogue()
+        self.counts: dict[tuple[str, str], Counts] = {}
+        self.gone: dict[str, dict[int, dict[str, Any]]] = {}
+        """Contents that left a variant's pool by themselves: why, and with what."""
+        self.series = Series()
+        self.requests = Requests(cache)
+        self.listener = listener
+
+    # Events -------------------------------------------------------------------------------------------
+
+    def missing(self, events: Iterable[Logged]) -> list[str]:
+        """Requests that these events speak of, and that are neither in memory nor among them."""
+        wanted: dict[str, None] = {}
+        here: set[str] = set()
+        for event in events:
+            if event.kind == "rank":
+                here.add(event.key)
+            elif event.kind in ("feedback", "seen"):
+                name = request_of(event.key)
+                if name not in here and name not in self.requests:
+                    wanted[name] = None
+        return list(wanted)
+
+    def apply(self, event: Logged, fields: dict[str, Any] | None = None) -> None:
+        """Take in the next event of the log; ``fields`` if its body has been read already."""
+        getattr(self, f"_{event.kind}")(event, event.fields if fields is None else fields)
+        self.seq = event.seq
+
+    def open(self, name: str, request: Request, slots: list[int] | None = None, *, told: bool = False) -> None:
+        """Count a ranking and hold it for its feedback.
+
+        ``slots`` are those of its items, where they are known to be current; ``told`` if the listener knows already.
+        """
+        self.requests.put(name, request)
+        shown = len(request.items) if request.counted else 0
+        self.series.add(request.variant, request.at, 1, shown, 0)
+        self.series.together(request.variant).opened(len(request.items))
+        if request.counted:
+            if slots is None:
+                slots = [slot for item in request.items if (slot := self._slot(item, request.through)) is not None]
+            self._count(request.variant, request.segment, slots, [1.0] * len(slots), [0.0] * len(slots), told=told)
+
+    def _rank(self, event: Logged, fields: dict[str, Any]) -> None:
+        self.open(event.key, Request.of(event.at, fields))
+
+    def _feedback(self, event: Logged, fields: dict[str, Any]) -> None:
+        request = self.requests.get(fields["request"])
+        if request is None:
+            return  # compacted away: older than anything that could still be learned
+        item, points = fields["item"], fields["points"]
+        reward = request.give(item, fields["kind"], points)
+        self._credit(request, event.at, item, not fields["late"] and request.see(item), reward)
+
+    def _seen(self, event: Logged, fields: dict[str, Any]) -> None:
+        request = self.requests.get(fields["request"])
+        if request is not None:
+            self._credit(request, event.at, fields["item"], request.see(fields["item"]), 0.0)
+
+    def _credit(self, request: Request, at: int, item: str, shown: bool, reward: float) -> None:
+        if not shown and not reward:
+            return
+        self.series.add(request.variant, at, 0, shown, reward)
+        if reward:
+            self.series.together(request.variant).rose(request.reward, reward)
+        slot = self._slot(item, request.through)
+        if slot is not None:
+            self._count(request.variant, request.segment, [slot], [float(shown)], [reward])
+
+    def _item(self, event: Logged, fields: dict[str, Any]) -> None:
+        held, name = self.catalogue, fields["id"]
+        tags, expires_at = tuple(fields["tags"]), fields["expires_at"] or 0
+        slot = held.slots.get(name)
+        if slot is None:
+            slot = held.add(name, since=event.seq, at=event.at)
+            held.describe(slot, said=event.seq, tags=tags, expires_at=expires_at)
+            if self.listener:
+                self.listener.appears(slot)
+        else:
+            retagged = held.tags_of(slot) != tags
+            held.describe(slot, said=event.seq, tags=tags, expires_at=expires_at)
+            if retagged and self.listener:
+                self.listener.retagged(slot)
+            if held["state"][slot] == EXPIRED and not 0 < expires_at <= event.at:
+                self._turn(slot, SHOWN)
+        if expires_at and self.listener:
+            self.listener.dated(slot)
+
+    def _state(self, event: Logged, fields: dict[str, Any]) -> None:
+        slot = self.catalogue.slots.get(fields["id"])
+        state = STATES.index(fields["state"])
+        if slot is None or (state == EXPIRED and self.catalogue["expires_at"][slot] != fields["expires_at"]):
+            return
+        if state == HIDDEN and self.catalogue["state"][slot] == EXPIRED:
+            return
+        if state == SHOWN and self.catalogue["state"][slot] != HIDDEN:
+            return
+        self._turn(slot, state)
+
+    def _turn(self, slot: int, state: int) -> None:
+        if self.catalogue.turn(slot, state) and self.listener:
+            if state == DELETED:
+                self.listener.ends(slot)
+            elif state == SHOWN:
+                self.listener.appears(slot)
+            else:
+                self.listener.vanishes(slot)
+
+    def _leave(self, event: Logged, fields: dict[str, Any]) -> None:
+        slot = self.catalogue.slots.get(fields["id"])
+        if slot is None or self.catalogue["since"][slot] != fields["since"]:
+            return
+        self.gone.setdefault(fields["variant"], {})[slot] = {
+            "reason": fields["reason"],
+            "at": event.at,
+            "impressions": fields["impressions"],
+            "rewards": fields["rewards"],
+        }
+        if self.listener:
+            self.listener.left(fields["variant"], slot)
+
+    def _import(self, event: Logged, fields: dict[str, Any]) -> None:
+        variant, segment = fields["variant"] or COMMON, fields["segment"] or ""
+        for row in fields["rows"]:
+            n, s = row["impressions"], row["rewards"]
+            if variant != COMMON:
+                self.series.add(variant, row["to"] or event.at, 0, n, s)
+                self.series.together(variant).brought(n, s)
+            slot = self.catalogue.slots.get(row["item"])
+            if slot is not None:
+                self._count(variant, segment, [slot], [n], [s])
+
+    # Counts -------------------------------------------------------------------------------------------
+
+    def _slot(self, item: str, through: int) -> int | None:
+        """The content that bore this name at that place in the log, if it is still there."""
+        slot = self.catalogue.slots.get(item)
+        return slot if slot is not None and self.catalogue["since"][slot] <= through else None
+
+    def _count(
+        self,
+        variant: str,
+        segment: str,
+        slots: Sequence[int],
+        n: Sequence[float],
+        s: Sequence[float],
+        *,
+        told: bool = False,
+    ) -> None:
+        counts = self.counts.get((variant, segment))
+        if counts is None:
+            counts = self.counts[variant, segment] = Counts()
+        counts.note(slots, n, s)
+        if self.listener and not told:
+            self.listener.counted(variant, segment, slots, n, s)
+
+    def sums(
+        self, slots: npt.NDArray[np.int64] | Sequence[int], *, variants: Iterable[str], segment: str | None = None
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Impressions and rewards of these contents over some variants, in one segment or in all."""
+        places = np.asarray(slots, np.intp)
+        n, s = np.zeros(places.size), np.zeros(places.size)
+        wanted = set(variants)
+        for (variant, held), counts in self.counts.items():
+            if variant in wanted and segment in (None, held):
+                more_n, more_s = counts.of(places, len(self.catalogue.ids))
+                n += more_n
+                s += more_s
+        return n, s
+
+    @property
+    def segments(self) -> list[str]:
+        """Segments with counts of their own."""
+        return sorted({segment for _, segment in self.counts if segment})

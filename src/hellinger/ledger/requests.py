@@ -1,0 +1,118 @@
+"""Rankings that feedback may still be given for, those last used in memory."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from typing import Any
+
+from hellinger.events import Logged
+
+__all__ = ["Request", "Requests", "request_of"]
+
+
+class Request:
+    """One ranking: who made it, what it showed, and what has come of it so far."""
+
+    __slots__ = ("at", "counted", "given", "items", "reward", "seen", "segment", "through", "variant")
+
+    def __init__(
+        self, variant: str, segment: str, at: int, through: int, items: tuple[str, ...], *, counted: bool
+    ) -> None:
+        self.variant = variant
+        self.segment = segment
+        self.at = at
+        self.through = through
+        self.items = items
+        self.counted = counted
+        """Whether its impressions count at serving."""
+        self.given: dict[str, dict[str, float]] | None = None
+        """Points by item and kind of feedback."""
+        self.reward = 0.0
+        """What all its impressions have earned."""
+        self.seen: set[str] | None = None
+        """Items confirmed as seen, where they are to be confirmed."""
+
+    @classmethod
+    def of(cls, at: int, fields: dict[str, Any]) -> Request:
+        """The request of a ``rank`` event."""
+        items = tuple(fields["items"])
+        segment = fields["segment"] or ""
+        return cls(fields["variant"], segment, at, fields["through"], items, counted=fields["counted"])
+
+    def see(self, item: str) -> bool:
+        """Note that an item was seen; whether that is an impression not counted before."""
+        if self.counted:
+            return False
+        if self.seen is None:
+            self.seen = set()
+        if item in self.seen:
+            return False
+        self.seen.add(item)
+        return True
+
+    def give(self, item: str, kind: str, points: float) -> float:
+        """Note feedback; by how much the impression's reward, min(1, the sum of its points), rises."""
+        if self.given is None:
+            self.given = {}
+        kinds = self.given.setdefault(item, {})
+        if kind in kinds:
+            return 0.0
+        before = sum(kinds.values())
+        kinds[kind] = points
+        rise = min(1.0, before + points) - min(1.0, before)
+        self.reward += rise
+        return rise
+
+    def has(self, item: str, kind: str) -> bool:
+        """Whether this feedback was noted already."""
+        return self.given is not None and kind in self.given.get(item, ())
+
+
+class Requests:
+    """The requests last used, by name; the others are in the log."""
+
+    def __init__(self, limit: int = 100_000) -> None:
+        self.limit = limit
+        self._held: OrderedDict[str, Request] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._held
+
+    def get(self, name: str) -> Request | None:
+        """The request of this name, if it is in memory."""
+        request = self._held.get(name)
+        if request is not None:
+            self._held.move_to_end(name)
+        return request
+
+    def put(self, name: str, request: Request) -> None:
+        """Hold a request; the one longest unused goes where there are too many."""
+        self._held[name] = request
+        if len(self._held) > self.limit:
+            self._held.popitem(last=False)
+
+    def recall(self, thread: Iterable[Logged], through: int) -> None:
+        """Hold requests from what the log says of them up to a place, where they are not held already."""
+        fresh: dict[str, Request] = {}
+        for event in thread:
+            name = request_of(event.key)
+            if event.kind == "rank":
+                if name not in self._held:
+                    fresh[name] = Request.of(event.at, event.fields)
+            elif event.seq <= through and name in fresh:
+                fields = event.fields
+                if not fields.get("late"):
+                    fresh[name].see(fields["item"])
+                if event.kind == "feedback":
+                    fresh[name].give(fields["item"], fields["kind"], fields["points"])
+        for name, request in fresh.items():
+            self.put(name, request)
+
+
+def request_of(key: str) -> str:
+    """The request that an event's key belongs to."""
+    return key.partition("/")[0]

@@ -1,0 +1,89 @@
+"""A ledger as bytes and back: JSON and Parquet, so that other tools can read it too."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import orjson
+import polars as pl
+
+from hellinger.errors import require
+from hellinger.ledger.catalogue import SHOWN
+from hellinger.ledger.ledger import Counts, Ledger
+from hellinger.ledger.series import Series
+
+__all__ = ["dumped", "loaded"]
+
+VERSION = 1
+PART = 1 << 20
+
+
+def dumped(ledger: Ledger) -> Iterator[bytes]:
+    """The ledger in parts of at most 1 MiB. Requests are not in it: the log has them."""
+    held = ledger.catalogue
+    kept = held.kept()
+    place = np.full(len(held.ids), -1)
+    place[kept] = np.arange(kept.size)
+    items = pl.DataFrame(
+        {"id": [held.ids[slot] for slot in kept.tolist()]} | {c: a[kept] for c, a in held.columns.items()}
+    )
+    header = {
+        "version": VERSION,
+        "seq": ledger.seq,
+        "tag_sets": held.tag_sets,
+        "series": ledger.series.as_json(),
+        "gone": {
+            variant: {str(place[slot]): why for slot, why in slots.items() if place[slot] >= 0}
+            for variant, slots in ledger.gone.items()
+        },
+        "counts": list(ledger.counts),
+    }
+    frames = [_parquet(items)]
+    for counts in ledger.counts.values():
+        n, s = counts.of(kept, len(held.ids))
+        some = np.flatnonzero((n != 0) | (s != 0))
+        frames.append(_parquet(pl.DataFrame({"slot": some, "n": n[some], "s": s[some]})))
+    for block in (orjson.dumps(header), *frames):
+        whole = len(block).to_bytes(8, "big") + block
+        for start in range(0, len(whole), PART):
+            yield whole[start : start + PART]
+
+
+def loaded(parts: Iterable[bytes], *, cache: int = 100_000) -> Ledger:
+    """The ledger of these parts."""
+    blocks = _blocks(b"".join(parts))
+    header = orjson.loads(next(blocks))
+    require(header["version"] <= VERSION, f"a snapshot's version <= {VERSION}", version=header["version"])
+    ledger = Ledger(cache=cache)
+    ledger.seq = header["seq"]
+    held = ledger.catalogue
+    items = pl.read_parquet(io.BytesIO(next(blocks)))
+    held.ids = items["id"].to_list()
+    held.slots = {name: slot for slot, name in enumerate(held.ids)}
+    held.columns = {name: items[name].to_numpy().astype(array.dtype) for name, array in held.columns.items()}
+    held.live = int((held["state"] == SHOWN).sum())
+    for tags in header["tag_sets"][1:]:
+        held.know(tuple(tags))
+    for variant, segment in header["counts"]:
+        frame = pl.read_parquet(io.BytesIO(next(blocks)))
+        counts = ledger.counts[variant, segment] = Counts()
+        counts.set(frame["slot"].to_numpy(), frame["n"].to_numpy(), frame["s"].to_numpy(), len(held.ids))
+    ledger.gone = {v: {int(slot): why for slot, why in slots.items()} for v, slots in header["gone"].items()}
+    ledger.series = Series.of(header["series"])
+    return ledger
+
+
+def _parquet(frame: pl.DataFrame) -> bytes:
+    out = io.BytesIO()
+    frame.write_parquet(out, compression="zstd", compression_level=1)
+    return out.getvalue()
+
+
+def _blocks(data: bytes) -> Iterator[bytes]:
+    start = 0
+    while start < len(data):
+        size = int.from_bytes(data[start : start + 8], "big")
+        yield data[start + 8 : start + 8 + size]
+        start += 8 + size

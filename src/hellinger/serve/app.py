@@ -1,0 +1,53 @@
+"""The application: routes over a running service."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+from starlette.middleware import Middleware
+
+from hellinger.serve.frame import make_app
+from hellinger.serve.keys import Keys
+from hellinger.serve.lanes import Lanes
+from hellinger.serve.metrics import Metrics
+from hellinger.serve.routes import experiment, health, items, ranking
+from hellinger.serve.service import Service
+from hellinger.serve.settings import Settings
+from hellinger.store import StoreUnavailableError
+
+__all__ = ["create_app"]
+
+
+def create_app(settings: Settings, keys: Keys) -> FastAPI:
+    """The whole service as an application; it opens its store when it is started, and lets go when it is stopped."""
+    metrics = Metrics()
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        service = await Service.start(settings, metrics)
+        app.state.service = service
+        _watch(metrics, service)
+        try:
+            yield
+        finally:
+            await service.stop()
+
+    app = make_app(settings, keys, metrics, lifespan=lifespan, unavailable=[StoreUnavailableError])
+    app.user_middleware.append(Middleware(Lanes, owner=app, lanes=ranking.LANES))  # inside the shell
+    for module in (ranking, items, experiment, health):
+        app.include_router(module.router)
+    return app
+
+
+def _watch(metrics: Metrics, service: Service) -> None:
+    """Let the figures be asked for what the service knows."""
+    journal, desk = service.journal, service.desk
+    metrics.watch(
+        pool_size=lambda: {name: float(len(pool)) for name, pool in desk.pools.of.items()},
+        pending=lambda: float(journal.waiting),
+        store_lag_seconds=lambda: service.lag,
+        degraded=lambda: float(journal.away),
+        snapshot_age_seconds=lambda: service.snapshot_age,
+    )

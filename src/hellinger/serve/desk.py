@@ -1,0 +1,413 @@
+"""Where rankings are made and feedback is taken in: everything the service decides, without web, clock or database."""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+import math
+import random
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hellinger.events import Event, Logged, new_request, new_token
+from hellinger.experiment import Split
+from hellinger.ledger import EXPIRED, SHOWN, Ledger, Request
+from hellinger.policies import policy
+from hellinger.pool import Leaving, Ranked
+from hellinger.serve.pools import Learning, Pools
+
+__all__ = ["Desk", "Draft", "Feedback", "Query", "Sorted", "points"]
+
+HOUR = 3_600_000
+UNIT = 2.0**-20
+"""Points are whole multiples of this, so that their sums are exact in whatever order."""
+
+
+class Query(NamedTuple):
+    """What is asked of a ranking."""
+
+    k: int
+    user: str | None = None
+    segment: str | None = None
+    exclude: Sequence[str] = ()
+    tags: Sequence[str] | None = None
+    among: Sequence[str] | None = None
+
+
+class Draft(NamedTuple):
+    """An event not yet in the log, with its fields at hand."""
+
+    event: Event
+    fields: dict[str, Any]
+
+    @classmethod
+    def of(cls, key: str, kind: str, at: int, fields: dict[str, Any]) -> Draft:
+        """An event with these fields."""
+        return cls(Event.of(key, kind, at, fields), fields)
+
+
+class Feedback(NamedTuple):
+    """What a user did with an item of a ranking."""
+
+    request: str
+    item: str
+    kind: str
+    value: float = 1.0
+    happened: int | None = None
+
+
+class Sorted(NamedTuple):
+    """Feedback, sorted by what becomes of it: indices of what was given, and drafts of what is to be logged."""
+
+    drafts: list[Draft]
+    places: list[int]
+    """Which of those given each draft comes from."""
+    late: set[int]
+    duplicate: list[int]
+    unknown: list[int]
+    rejected: list[tuple[int, str]]
+
+
+def points(weight: float, value: float = 1.0) -> float:
+    """What feedback is worth, in [0, 1] and exact to sum."""
+    return min(1.0, max(0.0, round(weight * value / UNIT) * UNIT))
+
+
+class Desk:
+    """Variants that share the traffic, each with its pool, over one ledger.
+
+    Every method is told the time. :meth:`rank` counts at once what it shows; whatever is to last is handed out as
+    drafts of events, and takes effect in :meth:`commit`, when the log has it.
+
+    Parameters
+    ----------
+    ledger
+        The log's fold, which the desk goes on from.
+    variants
+        Spec of each variant's policy.
+    split
+        How requests are shared out.
+    sticky
+        Whether a user always gets the same variant.
+    learning
+        ``"isolated"`` or ``"shared"``; see :class:`Pools`.
+    counted
+        Whether impressions count when served, or when they are confirmed.
+    window
+        Milliseconds in which feedback is learned.
+    weights
+        Points for each kind of feedback; 1 for the others.
+    random_share
+        Share of rankings drawn uniformly at random, for evaluation offline.
+    seed
+        Fixes the choice of variants, the rankings drawn, and the order of ties.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        variants: dict[str, str],
+        *,
+        split: Split | None = None,
+        sticky: bool = False,
+        learning: Learning = "isolated",
+        counted: bool = True,
+        window: int = 24 * HOUR,
+        weights: dict[str, float] | None = None,
+        random_share: float = 0.0,
+        seed: int | None = None,
+        enough: float | None = None,
+        leaving: Leaving | None = None,
+    ) -> None:
+        self.ledger = ledger
+        self.variants = {name: policy(spec).spec for name, spec in variants.items()}
+        self.split = split or Split(dict.fromkeys(variants, 1.0))
+        self.sticky = sticky
+        self.counted = counted
+        self.window = window
+        self.weights = weights or {}
+        self.random_share = random_share
+        self.rng = random.Random(seed)
+        self.leaving = (leaving or Leaving()).check()
+        by_pool = None if leaving is None else leaving._replace(age=None)
+        self.pools = Pools(
+            ledger,
+            variants,
+            learning=learning,
+            seed=self.rng.getrandbits(40),
+            enough=enough,
+            leaving=by_pool,
+        )
+        self.versions = {name: _version(spec, learning, counted, random_share) for name, spec in self.variants.items()}
+        self._stochastic = {name for name, spec in variants.items() if policy(spec).rule.random}
+        self.pending: dict[str, None] = {}
+        """Rankings that were answered and are not known to be in the log."""
+        self._expiries: list[tuple[int, int]] = []
+        self._ripe: list[tuple[int, int]] = []
+        held = ledger.catalogue
+        for slot in np.flatnonzero(held["state"][: len(held.ids)] < EXPIRED).tolist():
+            self._expect(slot)
+        heapq.heapify(self._expiries)
+
+    def warm(self) -> None:
+        """Have the kernels compiled that the first requests would wait for."""
+        ledger = Ledger()
+        ledger.apply(Logged(1, "item/1", "item", 0, ""), {"id": "a", "tags": ["t"], "expires_at": None})
+        pools = Pools(ledger, self.variants, learning=self.pools.learning, enough=0)
+        for pool in pools.of.values():
+            pool.serve(1)
+            pool.serve(1, exclude=["b"], tags=["t"])
+            pool.record_many(["a", "a"], "", [1, 1], [1, 1])
+        for real in self.pools.of.values():
+            if len(real):
+                real.rank(1)
+
+    # Ranking ------------------------------------------------------------------------------------------
+
+    def rank(self, query: Query, at: int, name: str | None = None) -> Draft:
+        """Rank for one request, and count what it shows; the draft is to be logged, and says what to answer."""
+        if self.pools.dates or (self._expiries and self._expiries[0][0] <= at):
+            self._ripen(at)
+        if self.sticky and query.user is not None:
+            variant, chance = self.split.choose_for(query.user)
+        else:
+            variant, chance = self.split.choose(self.rng)
+        segment = query.segment or ""
+        pool = self.pools.of[variant]
+        drawn = self.random_share > 0 and self.rng.random() < self.random_share
+        propensities: float | list[float] | None = None
+        if self.random_share > 0:
+            ranked, propensities = self._explore(variant, query, drawn)
+        elif len(pool) == 0:
+            ranked = []
+        else:
+            ranked = pool.serve(query.k, segment, count=self.counted, **self._filters(variant, query))
+            propensities = None if variant in self._stochastic else 1.0
+        rid = name or new_request(at)
+        items = [content.id for content in ranked]
+        fields = {
+            "variant": variant,
+            "policy": self.variants[variant],
+            "version": self.versions[variant],
+            "chance": chance,
+            "segment": query.segment,
+            "user": query.user,
+            "random": drawn,
+            "counted": self.counted,
+            "through": self.ledger.seq,
+            "items": items,
+            "scores": [content.score if content.score < math.inf else None for content in ranked],
+            "propensities": propensities,
+        }
+        slots = self.ledger.catalogue.slots
+        request = Request(variant, segment, at, self.ledger.seq, tuple(items), counted=self.counted)
+        counted_by_pool = self.counted and self.random_share == 0
+        self.ledger.open(rid, request, [slots[item] for item in items], told=counted_by_pool)
+        if counted_by_pool:
+            self.pools.served(variant, segment, items)
+        else:
+            self.pools.settle()
+        self.pending[rid] = None
+        return Draft.of(rid, "rank", at, fields)
+
+    def _filters(self, variant: str, query: Query) -> dict[str, Any]:
+        filters: dict[str, Any] = {}
+        if query.exclude:
+            filters["exclude"] = query.exclude
+        if query.tags is not None:
+            filters["tags"] = query.tags
+        if query.among is not None:
+            pool = self.pools.of[variant]
+            filters["among"] = [item for item in query.among if item in pool]
+        return filters
+
+    def _explore(self, variant: str, query: Query, drawn: bool) -> tuple[list[Ranked], list[float] | None]:
+        """A ranking and the chance of each of its places, where a share of all rankings is drawn at random."""
+        slots = self._eligible(variant, query)
+        if not slots:
+            return [], []
+        pool = self.pools.of[variant]
+        best = pool.rank(query.k, query.segment or "", **self._filters(variant, query))
+        ranked = best
+        if drawn:
+            ids = self.ledger.catalogue.ids
+            chosen = [ids[slot] for slot in self.rng.sample(slots, min(query.k, len(slots)))]
+            stats = [pool.pooled.stats(item) for item in chosen]
+            ranked = [Ranked(i, s.score, s.impressions, s.rewards) for i, s in zip(chosen, stats, strict=True)]
+        if variant in self._stochastic:
+            return ranked, None
+        uniform, greedy = self.random_share / len(slots), 1.0 - self.random_share
+        pairs = zip(ranked, best, strict=True)
+        return ranked, [uniform + greedy * (one.id == other.id) for one, other in pairs]
+
+    def _eligible(self, variant: str, query: Query) -> list[int]:
+        held = self.ledger.catalogue
+        slots = self.pools.eligible(variant)
+        if query.among is not None:
+            some = [held.slots[item] for item in dict.fromkeys(query.among) if item in held.slots]
+            slots = np.intersect1d(slots, np.array(some, np.int64))
+        if query.tags is not None:
+            wanted = set(query.tags)
+            matching = np.array([not wanted.isdisjoint(tags) for tags in held.tag_sets])
+            slots = slots[matching[held["tags"][slots]]]
+        if query.exclude:
+            out = [held.slots[item] for item in query.exclude if item in held.slots]
+            slots = np.setdiff1d(slots, np.array(out, np.int64))
+        return slots.tolist()  # type: ignore[no-any-return]
+
+    # Feedback -----------------------------------------------------------------------------------------
+
+    def missing(self, names: Iterable[str]) -> list[str]:
+        """Requests among these that have to be recalled from the log before :meth:`sort`."""
+        return [name for name in dict.fromkeys(names) if name not in self.ledger.requests]
+
+    def recall(self, thread: Iterable[Logged]) -> None:
+        """Take in what the log says of requests that were missing."""
+        self.ledger.requests.recall(thread, self.ledger.seq)
+
+    def sort(self, given: Sequence[Feedback], at: int) -> Sorted:
+        """Sort feedback by what is to become of it."""
+        out = Sorted([], [], set(), [], [], [])
+        for j, one in enumerate(given):
+            request = self.ledger.requests.get(one.request)
+            if request is None:
+                out.unknown.append(j)
+            elif one.item not in request.items:
+                out.rejected.append((j, f"`item` must be one of those ranked in the request, but got {one.item!r}"))
+            elif request.has(one.item, one.kind):
+                out.duplicate.append(j)
+            else:
+                late = at - request.at > self.window
+                fields = {
+                    "request": one.request,
+                    "item": one.item,
+                    "kind": one.kind,
+                    "points": 0.0 if late else points(self.weights.get(one.kind, 1.0), one.value),
+                    "late": late,
+                    "happened": one.happened,
+                }
+                if late:
+                    out.late.add(j)
+                out.drafts.append(Draft.of(f"{one.request}/{one.kind}/{one.item}", "feedback", at, fields))
+                out.places.append(j)
+        return out
+
+    def sort_seen(self, given: Sequence[tuple[str, str]], at: int) -> Sorted:
+        """The same for confirmations that an item of a request was seen."""
+        out = Sorted([], [], set(), [], [], [])
+        for j, (name, item) in enumerate(given):
+            request = self.ledger.requests.get(name)
+            if request is None:
+                out.unknown.append(j)
+            elif item not in request.items:
+                out.rejected.append((j, f"`item` must be one of those ranked in the request, but got {item!r}"))
+            elif request.counted or (request.seen is not None and item in request.seen):
+                out.duplicate.append(j)
+            elif at - request.at > self.window:
+                out.late.add(j)
+            else:
+                fields = {"request": name, "item": item}
+                out.drafts.append(Draft.of(f"{name}/seen!/{item}", "seen", at, fields))
+                out.places.append(j)
+        return out
+
+    # Catalogue ----------------------------------------------------------------------------------------
+
+    def describe(self, items: Iterable[dict[str, Any]], at: int) -> list[Draft]:
+        """Drafts that add or change contents: id, tags, expires_at, metadata of each."""
+        return [Draft.of(f"item/{new_token()}", "item", at, item) for item in items]
+
+    def turn(self, item: str, state: str, at: int) -> Draft:
+        """A draft that brings a content to a state."""
+        return Draft.of(f"state/{new_token()}", "state", at, {"id": item, "state": state})
+
+    def chores(self, at: int) -> list[Draft]:
+        """Drafts of what time itself brings about: contents that expire, and those that have left a pool."""
+        self._ripen(at)
+        held = self.ledger.catalogue
+        ripe, self._ripe = self._ripe, []
+        drafts = []
+        for due, slot in ripe:
+            if held["state"][slot] < EXPIRED and self._due(slot) == due:
+                given = int(held["expires_at"][slot])
+                fields = {"id": held.ids[slot], "state": "expired", "expires_at": given}
+                drafts.append(Draft.of(f"state/expired/{held['since'][slot]}/{due}", "state", at, fields))
+        for variant, pool in self.pools.of.items():
+            for gone in pool.departures():
+                slot = held.slots[str(gone.id)]
+                since = int(held["since"][slot])
+                fields = {"variant": variant, "id": gone.id, "since": since, "reason": gone.reason}
+                fields |= {"impressions": gone.impressions, "rewards": gone.rewards}
+                drafts.append(Draft.of(f"leave/{variant}/{since}", "leave", at, fields))
+        return drafts
+
+    def _ripen(self, at: int) -> None:
+        """Show no more what has expired, before the log has it."""
+        held = self.ledger.catalogue
+        for slot in self.pools.dates:
+            self._expect(slot, push=True)
+            if held["state"][slot] == SHOWN and self._due(slot) > at:
+                self.pools.appears(slot)  # it may have ripened under its former date
+        self.pools.dates.clear()
+        while self._expiries and self._expiries[0][0] <= at:
+            due, slot = heapq.heappop(self._expiries)
+            if held["state"][slot] < EXPIRED and self._due(slot) == due:
+                self.pools.vanishes(slot)
+                self._ripe.append((due, slot))
+
+    def sweep(self) -> None:
+        """Look for contents beyond hope."""
+        if self.leaving.share is not None:
+            for pool in self.pools.of.values():
+                pool.sweep()
+
+    def _due(self, slot: int) -> int:
+        """When a content expires: at its own date, or at the age that all leave at; 0 for never."""
+        held = self.ledger.catalogue
+        dates = [int(held["expires_at"][slot])] if held["expires_at"][slot] else []
+        if self.leaving.age is not None:
+            dates.append(int(held["added_at"][slot] + self.leaving.age * HOUR))
+        return min(dates, default=0)
+
+    def _expect(self, slot: int, push: bool = False) -> None:
+        due = self._due(slot)
+        if due:
+            (heapq.heappush if push else _append)(self._expiries, (due, slot))
+
+    # The log ------------------------------------------------------------------------------------------
+
+    def commit(self, events: Iterable[tuple[Logged, dict[str, Any] | None]], thread: Iterable[Logged] = ()) -> None:
+        """Take in what the log has got, in its order; ``thread`` recalls requests that these speak of."""
+        ledger = self.ledger
+        ledger.requests.recall(thread, ledger.seq)
+        for event, fields in events:
+            if event.kind == "rank" and event.key in self.pending:
+                del self.pending[event.key]
+                ledger.seq = event.seq
+            else:
+                ledger.apply(event, fields)
+        self.pools.settle()
+
+    def about(self, item: str) -> dict[str, dict[str, Any]]:
+        """Counts and index of a content under each variant."""
+        slot = self.ledger.catalogue.slots[item]
+        out: dict[str, dict[str, Any]] = {}
+        for variant, pool in self.pools.of.items():
+            n, s = self.ledger.sums([slot], variants=[variant])
+            gone = self.ledger.gone.get(variant, {}).get(slot)
+            score = pool.pooled.stats(item).score if item in pool else None
+            out[variant] = {"impressions": float(n[0]), "rewards": float(s[0]), "score": score, "left": gone}
+        return out
+
+
+def _append(heap: list[tuple[int, int]], entry: tuple[int, int]) -> None:
+    heap.append(entry)
+
+
+def _version(*parts: object) -> str:
+    """A name for the rules that a ranking was made by: the same for the same rules."""
+    from hellinger import __version__
+
+    return hashlib.sha256(repr((__version__, *parts)).encode()).hexdigest()[:12]

@@ -1,0 +1,295 @@
+"""What goes over the wire: the bodies of requests and answers, as the OpenAPI document shows them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+__all__ = [
+    "Experiment",
+    "FeedbackAnswer",
+    "FeedbackBody",
+    "ImportAnswer",
+    "ImportBody",
+    "Item",
+    "ItemPage",
+    "ItemState",
+    "ItemsAnswer",
+    "ItemsBody",
+    "RankAnswer",
+    "RankBody",
+    "Rejected",
+    "SeenAnswer",
+    "SeenBody",
+    "Series",
+    "iso",
+    "milliseconds",
+]
+
+
+def milliseconds(moment: datetime | None) -> int | None:
+    """A time as milliseconds since 1970; without a zone it is taken as UTC."""
+    if moment is None:
+        return None
+    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def iso(at: int | None) -> str | None:
+    """Milliseconds since 1970 as text."""
+    return (
+        None
+        if not at
+        else datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    )
+
+
+def _no_number(value: Any) -> Any:
+    if isinstance(value, (int, float)):
+        raise ValueError("a time is written as in 2026-01-31T12:00:00Z")
+    return value
+
+
+Name = Annotated[str, Field(min_length=1, max_length=1024, pattern=r"^[^\x00-\x1f\x7f]+$")]
+Moment = Annotated[
+    datetime,
+    BeforeValidator(_no_number, json_schema_input_type=datetime),
+    Field(ge=datetime(1970, 1, 2, tzinfo=UTC), le=datetime(9000, 1, 1, tzinfo=UTC)),
+]
+Kind = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,31}$")]
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=False, allow_inf_nan=False)
+
+
+# Contents ---------------------------------------------------------------------------------------------
+
+
+class NewItem(_Body):
+    """A content to add, or to change where its id is known."""
+
+    id: Name = Field(examples=["article-1"])
+    tags: list[Name] = Field([], max_length=64, description="Labels to filter and to learn by.")
+    expires_at: Moment | None = Field(None, description="When to stop showing it.")
+    metadata: dict[str, Any] | None = Field(None, description="Anything; given back, never looked at.")
+
+
+class ItemsBody(_Body):
+    """Contents to add or to change."""
+
+    items: list[NewItem] = Field(min_length=1)
+
+
+class ItemsAnswer(BaseModel):
+    """How many were added, and how many were there already and have changed."""
+
+    added: int
+    updated: int
+
+
+class ItemState(BaseModel):
+    """A content and the state it is in now."""
+
+    id: str
+    state: Literal["shown", "hidden", "expired", "deleted"]
+
+
+class Standing(BaseModel):
+    """A content's standing with one variant."""
+
+    impressions: float
+    rewards: float
+    estimate: float | None = Field(description="Rewards per impression; null before the first.")
+    low: float = Field(description="Lower end of the 95 % interval, valid at every moment.")
+    high: float
+    index: float | None = Field(description="Upper confidence bound it is ranked by; null if not in the pool.")
+    left: dict[str, Any] | None = Field(
+        description="Why and with what it left this variant's pool; null if it has not."
+    )
+
+
+class Item(BaseModel):
+    """A content, and how it stands with every variant."""
+
+    id: str
+    state: str
+    tags: list[str]
+    added_at: str
+    expires_at: str | None
+    metadata: dict[str, Any] | None
+    impressions: float
+    rewards: float
+    variants: dict[str, Standing]
+
+
+class ItemRow(BaseModel):
+    """A content in a list."""
+
+    id: str
+    state: str
+    tags: list[str]
+    added_at: str
+    expires_at: str | None
+    impressions: float
+    rewards: float
+    estimate: float | None
+    variants: dict[str, dict[str, Any]]
+
+
+class ItemPage(BaseModel):
+    """A page of contents, and where the next begins."""
+
+    items: list[ItemRow]
+    total: int = Field(description="Contents that match.")
+    next: str | None = Field(description="`cursor` of the next page; null on the last.")
+
+
+# Rankings and feedback ------------------------------------------------------------------------------------
+
+
+class RankBody(_Body):
+    """A ranking wanted."""
+
+    k: int = Field(20, ge=1, description="How many.", examples=[20])
+    user: Name | None = Field(None, description="For a split that is sticky.")
+    segment: Name | None = Field(None, description="Segment of users, ranked by its own counts once it has enough.")
+    exclude: list[Name] = Field([], description="Ids to leave out, those already seen; unknown ones do no harm.")
+    tags: list[Name] | None = Field(None, description="Only contents with at least one of these.")
+    among: list[Name] | None = Field(None, description="Only these contents.")
+
+
+class RankedItem(BaseModel):
+    """A content in a ranking."""
+
+    id: str
+    score: float | None = Field(description="Upper confidence bound; null if it has none yet.")
+
+
+class RankAnswer(BaseModel):
+    """A ranking, best first."""
+
+    request_id: str
+    variant: str
+    items: list[RankedItem]
+
+
+class FeedbackEvent(_Body):
+    """What a user did with an item of a ranking."""
+
+    request_id: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[\x21-\x7e]+$")]
+    item: Name
+    kind: Kind = Field("click", examples=["click", "like", "comment"])
+    value: float = Field(1.0, ge=0, le=1, description="Share of the kind's points.")
+    at: Moment | None = Field(None, description="When it happened, by the caller's clock; kept, not used.")
+
+
+class FeedbackBody(_Body):
+    """Feedback, in any order and as often as it takes to be answered."""
+
+    events: list[FeedbackEvent] = Field(min_length=1)
+
+
+class Rejected(BaseModel):
+    """One that was refused, and why."""
+
+    index: int
+    reason: str
+
+
+class FeedbackAnswer(BaseModel):
+    """What became of each: the five add up to what was sent."""
+
+    accepted: int
+    duplicate: int = Field(description="The same request, item and kind was there before.")
+    late: int = Field(description="After the attribution window: stored, not learned.")
+    unknown: int = Field(description="No such request.")
+    rejected: list[Rejected]
+
+
+class SeenEvent(_Body):
+    """An item of a ranking that was really seen."""
+
+    request_id: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[\x21-\x7e]+$")]
+    item: Name
+
+
+class SeenBody(_Body):
+    """Impressions to confirm."""
+
+    events: list[SeenEvent] = Field(min_length=1)
+
+
+class SeenAnswer(FeedbackAnswer):
+    """What became of each."""
+
+
+class ImportRow(_Body):
+    """Counts of one content over some time."""
+
+    item: Name
+    impressions: int = Field(ge=0, le=10**12)
+    rewards: float = Field(ge=0, le=10**12, description="At most one for each impression.")
+    from_: Moment | None = Field(None, alias="from")
+    to: Moment | None = None
+
+
+class ImportBody(_Body):
+    """Counts gathered elsewhere, as a data flow delivers them every minute or hour."""
+
+    batch: Name = Field(description="Names this delivery: the same name twice counts once.")
+    variant: str | None = Field(None, description="Whose traffic it was; null: nobody's, and every variant learns it.")
+    segment: Name | None = None
+    rows: list[ImportRow] = Field(min_length=1)
+
+
+class ImportAnswer(BaseModel):
+    """What became of the rows."""
+
+    accepted: int
+    duplicate: bool
+    unknown: int = Field(description="Rows of contents that are not in the catalogue.")
+    rejected: list[Rejected]
+
+
+# The experiment -----------------------------------------------------------------------------------------
+
+
+class VariantRow(BaseModel):
+    """A variant's figures."""
+
+    model_config = ConfigDict(extra="allow")
+
+    variant: str
+    requests: int
+    impressions: float
+    reward: float
+    rate: float | None
+    low: float
+    high: float
+
+
+class Experiment(BaseModel):
+    """How the variants stand."""
+
+    model_config = ConfigDict(extra="allow")
+
+    variants: list[VariantRow]
+
+
+class SeriesColumn(BaseModel):
+    """A variant's figures, one for each step."""
+
+    requests: list[float]
+    impressions: list[float]
+    reward: list[float]
+    cumulative: list[float] = Field(description="Reward up to the end of each step, since the beginning.")
+
+
+class Series(BaseModel):
+    """The experiment over time."""
+
+    resolution: Literal["minute", "hour", "day"]
+    steps: list[str] = Field(description="When each step begins.")
+    variants: dict[str, SeriesColumn]

@@ -1,0 +1,53 @@
+"""What routes share."""
+
+from __future__ import annotations
+
+from collections.abc import Sized
+from typing import Any
+
+import orjson
+from starlette.requests import Request
+from starlette.responses import Response
+
+from hellinger.serve.answers import ERROR_SCHEMA, ApiError
+from hellinger.serve.service import Service
+from hellinger.serve.settings import Settings
+
+__all__ = ["ERRORS", "json_response", "limited", "service_of", "short"]
+
+ERRORS: dict[int | str, dict[str, Any]] = {
+    status: {"description": text, "content": {"application/json": {"schema": ERROR_SCHEMA}}}
+    for status, text in {
+        400: "Not JSON.",
+        401: "No key, or an unknown one.",
+        403: "The key's role does not allow this.",
+        413: "The body or a list in it is too large.",
+        422: "A field breaks a rule.",
+        429: "Too many requests with this key.",
+        503: "The store cannot be reached just now.",
+    }.items()
+}
+
+
+def service_of(request: Request) -> Service:
+    """The service behind the application."""
+    service: Service = request.app.state.service
+    return service
+
+
+def json_response(content: Any, status: int = 200) -> Response:
+    """An answer as JSON."""
+    return Response(orjson.dumps(content), status, media_type="application/json")
+
+
+def limited(what: str, given: Sized, most: int) -> None:
+    """Refuse a list that is too long."""
+    if len(given) > most:
+        raise ApiError(413, f"`{what}` must have at most {most} entries, but got {len(given)}")
+
+
+def short(what: str, settings: Settings, *names: str | None) -> None:
+    """Refuse a name that is too long."""
+    for name in names:
+        if name is not None and len(name) > settings.max_id_length:
+            raise ApiError(422, f"`{what}` must have at most {settings.max_id_length} characters, but got {len(name)}")

@@ -1,0 +1,72 @@
+"""The experiment: how the variants stand, over time, and the log behind it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Query
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from hellinger.ledger import RESOLUTIONS
+from hellinger.serve import export as exporting
+from hellinger.serve import models, standing
+from hellinger.serve.access import needs
+from hellinger.serve.answers import ApiError
+from hellinger.serve.routes._common import ERRORS, json_response, service_of
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/v1", tags=["experiment"], responses=ERRORS)
+Time = Annotated[datetime | None, Query(examples=["2026-01-31T12:00:00Z"])]
+
+
+@router.get("/experiment", response_model=models.Experiment)
+@needs("read")
+async def experiment(
+    request: Request,
+    control: Annotated[str | None, Query(max_length=64, description="Variant the others are compared with.")] = None,
+) -> Response:
+    """How the variants stand: totals, rates with intervals that are valid at every moment, lifts, and a sentence."""
+    service = service_of(request)
+    if control is not None and control not in service.desk.variants:
+        names = ", ".join(service.desk.variants)
+        raise ApiError(422, f"`control` must be one of {names}, but got {control!r}")
+    return json_response(standing.standing(service, control))
+
+
+@router.get("/experiment/series", response_model=models.Series)
+@needs("read")
+async def series(
+    request: Request,
+    resolution: Annotated[Literal["minute", "hour", "day"], Query(description="Length of a step.")] = "hour",
+    since: Time = None,
+    until: Time = None,
+) -> Response:
+    """The variants over time. Minutes are kept for two days, hours and days for good."""
+    first, last = models.milliseconds(since), models.milliseconds(until)
+    held = service_of(request).desk.ledger.series
+    names = list(dict.fromkeys([*service_of(request).desk.variants, *held.totals]))
+    return json_response(standing.series(held, names, resolution, RESOLUTIONS[resolution], first, last))
+
+
+@router.get("/export", response_class=Response)
+@needs("read")
+async def export(
+    request: Request,
+    format: Annotated[Literal["jsonl", "parquet"], Query(description="JSON lines, or Parquet.")] = "jsonl",  # noqa: A002
+    since: Time = None,
+    until: Time = None,
+) -> Response:
+    """The log, a row for each item shown: propensity, policy, position, score, and what came of it."""
+    service = service_of(request)
+    first, last = models.milliseconds(since), models.milliseconds(until)
+    if format == "jsonl":
+        lines = exporting.lines(service.store, first, last)
+        return StreamingResponse(lines, media_type="application/x-ndjson")
+    return StreamingResponse(
+        exporting.parquet(service.store, first, last),
+        media_type="application/vnd.apache.parquet",
+        headers={"Content-Disposition": 'attachment; filename="hellinger.parquet"'},
+    )

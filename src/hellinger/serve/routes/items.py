@@ -1,0 +1,136 @@
+"""Contents: added, changed, hidden, looked at."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query
+from starlette.requests import Request
+from starlette.responses import Response
+
+from hellinger.experiment import Totals, rate_bounds
+from hellinger.ledger import STATES
+from hellinger.serve import listing, models
+from hellinger.serve.access import needs
+from hellinger.serve.answers import ApiError
+from hellinger.serve.routes._common import ERRORS, json_response, limited, service_of, short
+from hellinger.serve.service import Service
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/v1/items", tags=["items"], responses=ERRORS)
+MISSING: dict[int | str, dict[str, Any]] = {404: {"description": "No such content."}}
+
+
+@router.post("", response_model=models.ItemsAnswer)
+@needs("write")
+async def add(body: models.ItemsBody, request: Request) -> Response:
+    """Add contents, or change those whose id is known. All or none."""
+    service = service_of(request)
+    limited("items", body.items, service.settings.max_batch)
+    items = []
+    for item in body.items:
+        short("id", service.settings, item.id)
+        tags = sorted(set(item.tags))
+        expires_at = models.milliseconds(item.expires_at)
+        items.append({"id": item.id, "tags": tags, "expires_at": expires_at, "metadata": item.metadata})
+    added, updated = await service.describe(items)
+    return json_response({"added": added, "updated": updated})
+
+
+@router.get("", response_model=models.ItemPage)
+@needs("read")
+async def page(
+    request: Request,
+    limit: Annotated[int, Query(ge=1, le=1000, description="Most on a page.")] = 100,
+    cursor: Annotated[str | None, Query(max_length=64, description="`next` of the page before.")] = None,
+    tag: Annotated[str | None, Query(max_length=1024, description="Only those with this tag.")] = None,
+    state: Annotated[
+        Literal["shown", "hidden", "expired", "graduated", "outclassed"] | None, Query(description="Only those so.")
+    ] = None,
+    search: Annotated[str | None, Query(max_length=1024, description="Only those whose id has this in it.")] = None,
+    sort: Annotated[
+        Literal["newest", "oldest", "impressions", "rewards", "estimate"], Query(description="Which come first.")
+    ] = "newest",
+) -> Response:
+    """List contents, a page at a time."""
+    service = service_of(request)
+    start = listing.offset(cursor)
+    found = await listing.matching(service.desk, tag=tag, state=state, search=search, sort=sort)
+    rows = listing.rows(service.desk, found[start : start + limit])
+    after = start + limit
+    return json_response(
+        {"items": rows, "total": len(found), "next": listing.cursor(after) if after < len(found) else None}
+    )
+
+
+@router.get("/{item:path}", response_model=models.Item, responses=MISSING)
+@needs("read")
+async def one(item: str, request: Request) -> Response:
+    """A content: its counts, and its estimate, interval and index under each variant."""
+    service = service_of(request)
+    slot = _slot(service, item)
+    held = service.desk.ledger.catalogue
+    (metadata,) = await service.metadata([slot])
+    variants = {}
+    for name, standing in service.desk.about(item).items():
+        n, s = standing["impressions"], standing["rewards"]
+        low, high = rate_bounds([Totals(name, 0, int(n), s)])
+        variants[name] = {
+            "impressions": n,
+            "rewards": s,
+            "estimate": s / n if n else None,
+            "low": float(low[0]),
+            "high": float(high[0]),
+            "index": standing["score"],
+            "left": standing["left"],
+        }
+    n, s = service.desk.ledger.sums([slot], variants={name for name, _ in service.desk.ledger.counts})
+    return json_response(
+        {
+            "id": item,
+            "state": STATES[held["state"][slot]],
+            "tags": list(held.tags_of(slot)),
+            "added_at": models.iso(int(held["added_at"][slot])),
+            "expires_at": models.iso(int(held["expires_at"][slot])),
+            "metadata": metadata,
+            "impressions": float(n[0]),
+            "rewards": float(s[0]),
+            "variants": variants,
+        }
+    )
+
+
+@router.post("/{item:path}/hide", response_model=models.ItemState, responses=MISSING)
+@needs("write")
+async def hide(item: str, request: Request) -> Response:
+    """Leave a content out of every ranking until it is brought back; its counts go on."""
+    return await _turn(item, "hidden", request)
+
+
+@router.post("/{item:path}/unhide", response_model=models.ItemState, responses=MISSING)
+@needs("write")
+async def unhide(item: str, request: Request) -> Response:
+    """Bring a hidden content back."""
+    return await _turn(item, "shown", request)
+
+
+@router.delete("/{item:path}", response_model=models.ItemState, responses=MISSING)
+@needs("write")
+async def delete(item: str, request: Request) -> Response:
+    """Take a content out for good. Added again, it begins anew."""
+    return await _turn(item, "deleted", request)
+
+
+async def _turn(item: str, state: str, request: Request) -> Response:
+    service = service_of(request)
+    slot = _slot(service, item)
+    await service.turn(item, state)
+    return json_response({"id": item, "state": STATES[service.desk.ledger.catalogue["state"][slot]]})
+
+
+def _slot(service: Service, item: str) -> int:
+    slot = service.desk.ledger.catalogue.slots.get(item)
+    if slot is None:
+        raise ApiError(404, f"`id` must be that of a content, but got {item!r}")
+    return slot

@@ -1,0 +1,119 @@
+"""Rankings, and what came of them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import orjson
+from fastapi import APIRouter, Header
+from starlette.requests import Request
+from starlette.responses import Response
+
+from hellinger.serve import models
+from hellinger.serve.access import needs
+from hellinger.serve.answers import ApiError
+from hellinger.serve.desk import Feedback, Query
+from hellinger.serve.lanes import Lane
+from hellinger.serve.routes._common import ERRORS, json_response, limited, service_of, short
+from hellinger.serve.service import Outcome, Service
+
+__all__ = ["LANES", "router"]
+
+router = APIRouter(prefix="/v1", tags=["ranking"], responses=ERRORS)
+
+
+@router.post("/rank", response_model=models.RankAnswer)
+@needs("write")
+async def rank(
+    body: models.RankBody,
+    request: Request,
+    idempotency_key: Annotated[
+        str | None, Header(min_length=1, max_length=256, description="The same key gives the same ranking, once.")
+    ] = None,
+) -> Response:
+    """Rank the best k contents for one request, by one of the variants, and count them as shown."""
+    return _json(await answer_rank(service_of(request), body, idempotency_key))
+
+
+async def answer_rank(service: Service, body: models.RankBody, idempotency_key: str | None = None) -> bytes:
+    """The answer to a ranking wanted, as JSON."""
+    settings = service.settings
+    if body.k > settings.max_k:
+        raise ApiError(422, f"`k` must be <= {settings.max_k}, but got {body.k}")
+    if body.exclude:
+        limited("exclude", body.exclude, settings.max_exclude)
+    if body.among is not None:
+        limited("among", body.among, settings.max_exclude)
+    short("user", settings, body.user)
+    short("segment", settings, body.segment)
+    query = Query(body.k, body.user, body.segment, body.exclude, body.tags, body.among)
+    made = await service.rank(query, idempotency_key)
+    items = [{"id": item, "score": score} for item, score in zip(made["items"], made["scores"], strict=True)]
+    return orjson.dumps({"request_id": made["request_id"], "variant": made["variant"], "items": items})
+
+
+@router.post("/feedback", response_model=models.FeedbackAnswer)
+@needs("write")
+async def feedback(body: models.FeedbackBody, request: Request) -> Response:
+    """Tell what users did with the items of rankings. Counted once, however often it is sent."""
+    return _json(await answer_feedback(service_of(request), body))
+
+
+async def answer_feedback(service: Service, body: models.FeedbackBody, _key: str | None = None) -> bytes:
+    """The answer to feedback, as JSON."""
+    limited("events", body.events, service.settings.max_batch)
+    given = [
+        Feedback(e.request_id, e.item, e.kind, e.value, None if e.at is None else models.milliseconds(e.at))
+        for e in body.events
+    ]
+    return _outcome(await service.feedback(given))
+
+
+@router.post("/impressions", response_model=models.SeenAnswer)
+@needs("write")
+async def impressions(body: models.SeenBody, request: Request) -> Response:
+    """Confirm which items of rankings were really seen, where impressions count only then."""
+    service = service_of(request)
+    limited("events", body.events, service.settings.max_batch)
+    return _json(_outcome(await service.seen([(event.request_id, event.item) for event in body.events])))
+
+
+def _outcome(outcome: Outcome) -> bytes:
+    fields: dict[str, Any] = outcome._asdict()
+    fields["rejected"] = [{"index": index, "reason": reason} for index, reason in outcome.rejected]
+    return orjson.dumps(fields)
+
+
+def _json(content: bytes) -> Response:
+    return Response(content, media_type="application/json")
+
+
+@router.post("/log", response_model=models.ImportAnswer)
+@needs("write")
+async def bring(body: models.ImportBody, request: Request) -> Response:
+    """Bring in counts gathered elsewhere, by the batch; a batch counts once."""
+    service = service_of(request)
+    settings = service.settings
+    limited("rows", body.rows, settings.max_batch)
+    short("batch", settings, body.batch)
+    short("segment", settings, body.segment)
+    if body.variant is not None and body.variant not in service.desk.variants:
+        names = ", ".join(service.desk.variants)
+        raise ApiError(422, f"`variant` must be one of {names}, but got {body.variant!r}")
+    rows = [
+        {
+            "item": row.item,
+            "impressions": row.impressions,
+            "rewards": row.rewards,
+            "from": models.milliseconds(row.from_),
+            "to": models.milliseconds(row.to),
+        }
+        for row in body.rows
+    ]
+    accepted, duplicate, unknown, rejected = await service.bring(body.batch, body.variant, body.segment, rows)
+    told = [{"index": index, "reason": reason} for index, reason in rejected]
+    return json_response({"accepted": accepted, "duplicate": duplicate, "unknown": unknown, "rejected": told})
+
+
+LANES = {"/v1/rank": Lane(models.RankBody, answer_rank), "/v1/feedback": Lane(models.FeedbackBody, answer_feedback)}
+"""The routes taken fast."""

@@ -1,0 +1,107 @@
+"""The service as a process: the socket, the server, and an orderly end."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import signal
+import socket
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import uvicorn
+
+from hellinger.serve import logs
+from hellinger.serve.settings import Settings
+
+__all__ = ["bind", "run"]
+
+_LOG = logging.getLogger("hellinger.serve")
+
+
+def run(settings: Settings, app_factory: Callable[[], Any]) -> None:
+    """Serve until SIGTERM or SIGINT; then let requests finish, let the application drain, and return.
+
+    Parameters
+    ----------
+    app_factory
+        Makes the application. It is called once the address is ours; what takes long belongs to its lifespan.
+    """
+    logs.configure(level=settings.log_level, form=settings.log_format)
+    listener = bind(settings.host, settings.port)
+    try:
+        config = uvicorn.Config(
+            app_factory(),
+            loop="uvloop",
+            http="httptools",
+            ws="none",
+            lifespan="on",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,  # whoever can reach the port could name any client
+            server_header=False,
+            timeout_graceful_shutdown=settings.drain_seconds,
+        )
+        server = _Server(config, address(listener))
+        # uvicorn sends itself the signal again once all is done; by then it has been obeyed
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, _obeyed)
+        server.run(sockets=[listener])
+    except OSError as error:  # another process may have begun to listen since `bind`
+        raise _explained(error, settings.host, settings.port) from None
+    finally:
+        listener.close()
+    if not server.started:
+        raise ValueError("the service could not start; the log above says why")
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's, which says where it can be reached."""
+
+    def __init__(self, config: uvicorn.Config, where: str) -> None:
+        super().__init__(config)
+        self._where = where
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            _LOG.info("listening on %s", self._where, extra={"address": self._where})
+
+
+def _obeyed(_signal: int, _frame: FrameType | None) -> None:
+    pass
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A socket with this address, not listening yet: nobody should connect before there are answers."""
+    try:
+        family, kind, protocol, _, where = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise _explained(error, host, port) from None
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(where)
+    except OSError as error:
+        listener.close()
+        raise _explained(error, host, port) from None
+    return listener
+
+
+def address(listener: socket.socket) -> str:
+    """Where a socket is reached: ``http://127.0.0.1:8000``."""
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _explained(error: OSError, host: str, port: int) -> Exception:
+    if error.errno == errno.EADDRINUSE:
+        return ValueError(f"the port must be free, but something listens on {host}:{port} already: choose with --port")
+    if error.errno == errno.EACCES:
+        return ValueError(f"the port must be one this user may have, but got port={port}: choose another with --port")
+    if error.errno == errno.EADDRNOTAVAIL or isinstance(error, socket.gaierror):
+        return ValueError(f"the host must be an address of this machine, but got host={host!r}")
+    return error

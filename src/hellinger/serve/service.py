@@ -1,0 +1,282 @@
+"""The running service: desk, journal and store together, and what has to be done from time to time."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import logging
+import os
+import sys
+import time
+from base64 import urlsafe_b64encode
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from hellinger.errors import require
+from hellinger.events import Logged, now
+from hellinger.experiment import Split
+from hellinger.ledger import recovery
+from hellinger.pool import Leaving
+from hellinger.serve.desk import HOUR, Desk, Draft, Feedback, Query, Sorted, points
+from hellinger.serve.journal import Journal
+from hellinger.serve.metrics import Metrics
+from hellinger.serve.settings import Settings
+from hellinger.store import Store, StoreUnavailableError, open_store
+
+__all__ = ["Outcome", "Service"]
+
+log = logging.getLogger(__name__)
+
+CHORES = 0.25
+"""Seconds between two rounds of chores."""
+SWEEP = 60.0
+"""Seconds between two looks for contents beyond hope."""
+
+
+class Outcome(NamedTuple):
+    """What became of feedback or confirmations."""
+
+    accepted: int
+    duplicate: int
+    late: int
+    unknown: int
+    rejected: list[tuple[int, str]]
+
+
+class Service:
+    """Ranks and learns, durably. Made by :meth:`start`, on a running event loop."""
+
+    def __init__(self, settings: Settings, store: Store, desk: Desk, metrics: Metrics) -> None:
+        self.settings = settings
+        self.metrics = metrics
+        self.store = store
+        self.desk = desk
+        self.journal = Journal(
+            store, desk, limit=settings.queue_limit, poll=settings.poll_ms / 1000, measure=self._measure
+        )
+        self.secret = store.secret()
+        self.began = time.time()
+        self.snapshot_at = desk.ledger.seq
+        self.snapshot_time = time.monotonic()
+        self._snapshot: asyncio.subprocess.Process | None = None
+        self._chores = asyncio.create_task(self._keep_house(), name="chores")
+
+    @classmethod
+    async def start(cls, settings: Settings, metrics: Metrics | None = None) -> Service:
+        """Open the store, fold the log, and be ready to rank."""
+        began = time.perf_counter()
+        store = await asyncio.to_thread(open_store, settings.database, exclusive=True)
+        try:
+            ledger = await asyncio.to_thread(recovery.recover, store, cache=settings.request_cache)
+            desk = await asyncio.to_thread(make_desk, settings, ledger, store.secret())
+        except BaseException:
+            store.close()
+            raise
+        service = cls(settings, store, desk, metrics or Metrics())
+        seconds = time.perf_counter() - began
+        log.info("ready with %d items at event %d after %.1f s", len(ledger.catalogue), ledger.seq, seconds)
+        return service
+
+    async def stop(self) -> None:
+        """Write what waits, take a snapshot where it is worth it, and let go."""
+        self._chores.cancel()
+        await asyncio.gather(self._chores, return_exceptions=True)
+        if self._snapshot is not None and self._snapshot.returncode is None:
+            self._snapshot.kill()
+            await self._snapshot.wait()
+        self.journal.write_chores(self.desk.chores(now()))
+        await self.journal.close(self.settings.drain_seconds)
+        if self.desk.ledger.seq - self.snapshot_at >= 1000 and not self.journal.away:
+            try:
+                reached = await asyncio.to_thread(recovery.take_snapshot, self.store)
+                log.info("snapshot at event %d", reached)
+            except StoreUnavailableError as error:
+                log.error("no snapshot: %s", error)
+        self.store.close()
+
+    # Requests -----------------------------------------------------------------------------------------
+
+    async def rank(self, query: Query, idempotency_key: str | None = None) -> dict[str, Any]:
+        """A ranking, durable before it is answered while the store is there; fields of its event, and its name."""
+        name = None
+        if idempotency_key is not None:
+            name = self._named(idempotency_key)
+            known = await self._former(name)
+            if known is not None:
+                return known
+        draft = self.desk.rank(query, now(), name)
+        await self.journal.write((draft,), lasting=True)
+        return draft.fields | {"request_id": draft.event.key}
+
+    def _named(self, key: str) -> str:
+        digest = hmac.new(self.secret, key.encode(), hashlib.sha256).digest()[:16]
+        return urlsafe_b64encode(digest).decode().rstrip("=")
+
+    async def _former(self, name: str) -> dict[str, Any] | None:
+        """The answer given under this name before."""
+        while name in self.desk.pending:
+            if self.journal.away:
+                raise StoreUnavailableError("the store is away")
+            await asyncio.sleep(0.001)
+        for event in await asyncio.to_thread(self.store.thread, [name]):
+            if event.kind == "rank":
+                return event.fields | {"request_id": name}
+        return None
+
+    async def feedback(self, given: Sequence[Feedback]) -> Outcome:
+        """Take feedback in; what is accepted is durable, and the next ranking knows of it."""
+        await self._recall([one.request for one in given])
+        return await self._settle(self.desk.sort(given, now()))
+
+    async def seen(self, given: Sequence[tuple[str, str]]) -> Outcome:
+        """Take confirmed impressions in."""
+        await self._recall([name for name, _ in given])
+        return await self._settle(self.desk.sort_seen(given, now()))
+
+    async def _recall(self, names: Sequence[str]) -> None:
+        missing = self.desk.missing(names)
+        if missing:
+            if self.journal.away:
+                raise StoreUnavailableError("the store is away")
+            thread: list[Logged] = await asyncio.to_thread(self.store.thread, missing)
+            self.desk.recall(thread)
+
+    async def _settle(self, sorted_: Sorted) -> Outcome:
+        places = await self.journal.write(sorted_.drafts)
+        fresh = [j for j, seq in zip(sorted_.places, places, strict=True) if seq is not None]
+        late = sum(j in sorted_.late for j in fresh) + sum(j not in sorted_.places for j in sorted_.late)
+        learned = sum(j not in sorted_.late for j in fresh)
+        again = len(sorted_.duplicate) + len(places) - len(fresh)
+        outcome = Outcome(learned, again, late, len(sorted_.unknown), sorted_.rejected)
+        metrics = self.metrics
+        metrics.accepted.add(outcome.accepted)
+        metrics.duplicate.add(outcome.duplicate)
+        metrics.late.add(outcome.late)
+        metrics.unknown.add(outcome.unknown)
+        metrics.rejected.add(len(outcome.rejected))
+        return outcome
+
+    async def describe(self, items: list[dict[str, Any]]) -> tuple[int, int]:
+        """Add contents or change them; how many of each."""
+        known = self.desk.ledger.catalogue.slots
+        names = {item["id"] for item in items}
+        updated = sum(name in known for name in names)
+        await self.journal.write(self.desk.describe(items, now()))
+        return len(names) - updated, updated
+
+    async def turn(self, item: str, state: str) -> None:
+        """Bring a content to a state."""
+        await self.journal.write((self.desk.turn(item, state, now()),))
+
+    async def bring(
+        self, batch: str, variant: str | None, segment: str | None, rows: list[dict[str, Any]]
+    ) -> tuple[int, bool, int, list[tuple[int, str]]]:
+        """Take in counts from elsewhere: how many rows were accepted, whether the batch was there, unknown, rejected."""
+        known, good, unknown, rejected = self.desk.ledger.catalogue.slots, [], 0, []
+        require(variant is None or variant in self.desk.variants, "variant is one of those configured", variant=variant)
+        for j, row in enumerate(rows):
+            if row["item"] not in known:
+                unknown += 1
+            elif row["rewards"] > row["impressions"]:
+                told = f"got rewards={row['rewards']!r} for impressions={row['impressions']!r}"
+                rejected.append((j, f"`rewards <= impressions` must hold, but {told}"))
+            elif row["from"] and row["to"] and row["from"] > row["to"]:
+                rejected.append((j, "`from <= to` must hold"))
+            else:
+                good.append(row | {"rewards": _exact(row["rewards"])})
+        if not good:
+            return 0, False, unknown, rejected
+        fields = {"batch": batch, "variant": variant, "segment": segment, "rows": good}
+        draft = Draft.of(f"import/{batch}", "import", now(), fields)
+        (seq,) = await self.journal.write((draft,))
+        return (len(good) if seq is not None else 0), seq is None, unknown, rejected
+
+    async def metadata(self, slots: Sequence[int]) -> list[dict[str, Any] | None]:
+        """What was last said of these contents, from the log; nothing while the store is away."""
+        said = [int(self.desk.ledger.catalogue["said"][slot]) for slot in slots]
+        try:
+            found = {event.seq: event.fields for event in await asyncio.to_thread(self.store.at, said)}
+        except StoreUnavailableError:
+            found = {}
+        return [found.get(seq, {}).get("metadata") for seq in said]
+
+    @property
+    def lag(self) -> float:
+        """Seconds since the store was last found well; 0 while nothing is wrong."""
+        return time.monotonic() - self.journal.reached if self.journal.away or self.journal.waiting else 0.0
+
+    @property
+    def snapshot_age(self) -> float:
+        """Seconds since a snapshot was last taken, or the service started."""
+        return time.monotonic() - self.snapshot_time
+
+    def _measure(self, events: int, seconds: float) -> None:
+        self.metrics.commit_events.observe(events)
+        self.metrics.commit_seconds.observe(seconds)
+
+    # From time to time --------------------------------------------------------------------------------
+
+    async def _keep_house(self) -> None:
+        swept = time.monotonic()
+        while True:
+            await asyncio.sleep(CHORES)
+            try:
+                self.journal.watch()
+                if time.monotonic() - swept > SWEEP:
+                    swept = time.monotonic()
+                    self.desk.sweep()
+                self.journal.write_chores(self.desk.chores(now()))
+                await self._consider_snapshot()
+            except Exception:
+                log.exception("a chore failed")
+
+    async def _consider_snapshot(self) -> None:
+        """Let another process fold the log and keep the result, so that the next start is quick."""
+        running = self._snapshot
+        if running is not None:
+            if running.returncode is None:
+                return
+            self._snapshot = None
+            if running.returncode != 0:
+                log.error("the snapshot failed with status %d", running.returncode)
+        events = self.desk.ledger.seq - self.snapshot_at
+        minutes = (time.monotonic() - self.snapshot_time) / 60
+        due = events >= self.settings.snapshot_every_events or minutes >= self.settings.snapshot_every_minutes
+        if due and events >= 1000 and not self.journal.away:
+            self.snapshot_at, self.snapshot_time = self.desk.ledger.seq, time.monotonic()
+            command = [sys.executable, "-m", "hellinger", "snapshot"]
+            if self.settings.retention_days is not None:
+                command += ["--retention-days", str(self.settings.retention_days)]
+                command += ["--attribution-hours", str(self.settings.attribution_hours)]
+            environ = os.environ | {"HELLINGER_DATABASE": self.settings.database}
+            self._snapshot = await asyncio.create_subprocess_exec(
+                *command, env=environ, stdout=asyncio.subprocess.DEVNULL
+            )
+
+
+def make_desk(settings: Settings, ledger: Any, salt: bytes) -> Desk:
+    """The desk that these settings ask for."""
+    leaving = Leaving(impressions=settings.graduate_after, share=settings.retire_share, age=settings.max_age_hours)
+    weights = {name: settings.variant_weights.get(name, 1.0) for name in settings.variants}
+    desk = Desk(
+        ledger,
+        settings.variants,
+        split=Split(weights, salt=salt.hex()),
+        sticky=settings.split == "sticky",
+        learning=settings.learning,
+        counted=settings.counting == "served",
+        window=round(settings.attribution_hours * HOUR),
+        weights=settings.weights,
+        random_share=settings.random_share,
+        seed=settings.seed,
+        enough=settings.segment_enough,
+        leaving=leaving if leaving != Leaving() else None,
+    )
+    desk.warm()
+    return desk
+
+
+def _exact(rewards: float) -> float:
+    whole = int(rewards)
+    return whole + points(rewards - whole)

@@ -1,0 +1,146 @@
+"""What a store is: the promises that every implementation keeps and every caller may build upon.
+
+A store holds one log: events, each with a key under which the log holds it once, in one total order.
+
+**Order.** An event's place, its ``seq``, is one more than the last place when it was written: 1, 2, 3, …, without holes
+but for what :meth:`Store.compact` deletes. Events of one batch stand in the order of the batch, with nobody else's
+between them. Writers take turns, each holding the log from choosing its places until its commit is visible, so places
+become visible in their order: whoever has read up to a place will never find a new event at or below it, and polling
+``read(after)`` misses nothing. A place is never given twice; the last event is never deleted, since the next place
+follows from it.
+
+**Idempotence.** A key that the log holds, or that stood earlier in the same batch, is passed over: its place in the
+answer is ``None``, and the event as first written remains, body and all. So whoever does not know whether a write
+succeeded writes again. What the lost write did log is then among the ``others`` of the second.
+
+**Durability.** When :meth:`Store.append` has returned, its events survive the death of this process, of the database,
+and loss of power, as far as the disk keeps what it said it had kept. A batch is there whole or not at all.
+:meth:`Store.save_snapshot` makes a snapshot current at its end, at once and as durably; until then the older one is.
+
+**Concurrency.** Any number of processes may hold stores on one database and write at once, each through its own store
+object. Of one store object, every method may be called from any thread; writes wait for each other, reads wait for
+nobody. A store opened with ``exclusive=True`` asks to be the only one so opened where the database is made for
+one service (SQLite); a second is refused with :class:`StoreUnavailableError`. Others still read and write beside it.
+
+**Failure.** :class:`StoreUnavailableError` when the database cannot be reached or cannot write now, within the URL's
+``timeout`` (seconds) or a little more; nothing was written, or, where the connection was lost during the commit,
+possibly all of it: try again. The store object stays usable and finds the database again by itself.
+:class:`StoreDamagedError` where what was read is not what was written. ``ValueError`` for what no log could hold: a key
+or kind with more than :data:`KEY_BYTES` bytes, text with a NUL character or a lone surrogate, a part of a snapshot with
+more than :data:`PART_BYTES` bytes.
+
+**Text.** Keys and bodies come back byte for byte. Keys are compared by their UTF-8 bytes, not by any locale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import ClassVar, NamedTuple, Protocol, Self, runtime_checkable
+
+from hellinger.events import Event, Logged
+
+__all__ = ["COMPACTED", "KEY_BYTES", "PART_BYTES", "TIMEOUT", "Appended", "Store"]
+
+COMPACTED = ("feedback", "import", "rank", "seen")  # kinds that live on in counts; the catalogue stays
+KEY_BYTES = 2048  # an index entry of PostgreSQL may have 2,704
+PART_BYTES = 1 << 20
+TIMEOUT = 2.0
+
+
+class Appended(NamedTuple):
+    """What became of a batch.
+
+    Attributes
+    ----------
+    seqs
+        The place of each event of the batch; ``None`` where the log held its key already.
+    others
+        Everything else logged after the given place and before this batch, in order; where nothing of the batch was
+        new, everything after the given place.
+    """
+
+    seqs: list[int | None]
+    others: list[Logged]
+
+
+@runtime_checkable
+class Store(Protocol):
+    """One log in one database; see this module's words for what it promises."""
+
+    schemes: ClassVar[tuple[str, ...]]
+    """What the store's URLs begin with."""
+
+    @classmethod
+    def open(cls, url: str, *, exclusive: bool) -> Self:
+        """Open the log at this URL, made or upgraded if need be."""
+        ...
+
+    @classmethod
+    def trial(cls, folder: Path) -> AbstractContextManager[Callable[[], str]]:
+        """Something that gives the URL of a new, empty log at each call, for the conformance suite.
+
+        Raises ``ImportError`` where what it needs is not installed.
+        """
+        ...
+
+    def append(self, events: Sequence[Event], after: int) -> Appended:
+        """Write the events that are new, all or none; durable on return."""
+        ...
+
+    def read(self, after: int, limit: int) -> list[Logged]:
+        """The first events after a place, in order; never one is skipped that appears later."""
+        ...
+
+    def thread(self, keys: Sequence[str]) -> list[Logged]:
+        """Events whose key is one of these or begins with one and a slash, in order."""
+        ...
+
+    def at(self, seqs: Sequence[int]) -> list[Logged]:
+        """The events at these places, in order; places that hold none are passed over."""
+        ...
+
+    def last(self) -> int:
+        """The place of the last event, 0 for an empty log."""
+        ...
+
+    def count(self) -> int:
+        """How many events the log holds."""
+        ...
+
+    def save_snapshot(self, seq: int, parts: Iterable[bytes]) -> None:
+        """Keep what the events up to a place amount to, part by part; it becomes current at the end.
+
+        A snapshot of an earlier place than the current one's is dropped. Each part is one short transaction, with
+        room for appends in between.
+        """
+        ...
+
+    def snapshot(self) -> tuple[int, Iterator[bytes]] | None:
+        """The current snapshot's place and its parts.
+
+        Each part is verified when it is handed out: :class:`StoreDamagedError` may come at any of them, and
+        :class:`StoreUnavailableError` where a newer snapshot took its place meanwhile.
+        """
+        ...
+
+    def compact(self, through: int, before: int) -> int:
+        """Delete events of the kinds :data:`COMPACTED` up to a place and taken in before a time; how many.
+
+        The caller must hold a snapshot of ``through`` or later, and no reader may still be behind it. Deleted keys are
+        forgotten: they would be logged anew.
+        """
+        ...
+
+    def secret(self) -> bytes:
+        """32 random bytes, made once for the log and shared by all who open it."""
+        ...
+
+    def fill(self, secret: bytes, events: Iterable[Logged], snapshot: tuple[int, Iterable[bytes]] | None) -> None:
+        """Put into an empty log, all or nothing, what another held; the snapshot is drawn upon after the events."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the database."""
+        ...

@@ -1,0 +1,240 @@
+"""What stores in SQL share: everything but how a connection is made and how a batch is inserted.
+
+Statements are written with ``?`` for values. A list of values travels as one JSON array, which :attr:`SqlStore._listed`
+turns into a table of one column ``value``.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, ClassVar, Protocol
+
+import orjson
+
+from hellinger.errors import require
+from hellinger.events import Event, Logged
+from hellinger.store import _digest
+from hellinger.store._checked import checked_part, distinct
+from hellinger.store._contract import COMPACTED, Appended
+from hellinger.store.errors import StoreDamagedError, StoreUnavailableError
+
+__all__ = ["Session", "SqlStore"]
+
+_WINDOW = 5000  # places that one transaction of a compaction goes through
+
+_LOGGED = "SELECT seq, key, kind, at, body FROM events"
+_BETWEEN = f"{_LOGGED} WHERE seq > ? AND seq < ? ORDER BY seq"
+_PLACES = "SELECT key, seq FROM events WHERE seq > ? AND seq <= ?"
+_READ = f"{_LOGGED} WHERE seq > ? ORDER BY seq LIMIT ?"
+# "0" follows "/": the range holds exactly what begins with the key and a slash
+_THREAD = f"""
+{_LOGGED} JOIN {{listed}} ON key = value UNION
+{_LOGGED} JOIN {{listed}} ON key >= value || '/' AND key < value || '0' ORDER BY seq
+"""
+_AT = f"{_LOGGED} WHERE seq IN (SELECT CAST(value AS bigint) FROM {{listed}}) ORDER BY seq"
+_LAST = "SELECT coalesce(max(seq), 0) FROM events"
+_COUNT = "SELECT count(*) FROM events"
+
+_BEGIN_SNAPSHOT = "INSERT INTO snapshots (id, seq) VALUES (?, ?)"
+_ADD_PART = "INSERT INTO snapshot_parts (snapshot, part, digest, body) VALUES (?, ?, ?, ?)"
+_COMPLETE = "UPDATE snapshots SET parts = ?, digest = ? WHERE id = ?"
+_CURRENT = "SELECT id FROM snapshots WHERE digest IS NOT NULL ORDER BY seq DESC LIMIT 1"
+_SUPERSEDE = "DELETE FROM snapshots WHERE id <> ? AND seq <= ?"
+_SUPERSEDED = "DELETE FROM snapshots WHERE seq < (SELECT max(seq) FROM snapshots WHERE digest IS NOT NULL)"
+_FORGET = "DELETE FROM snapshots WHERE id = ?"
+_ORPHANS = "SELECT snapshot, part FROM snapshot_parts WHERE snapshot NOT IN (SELECT id FROM snapshots)"
+_DROP_PART = "DELETE FROM snapshot_parts WHERE snapshot = ? AND part = ?"
+_SNAPSHOT = f"""
+SELECT id, seq, parts, snapshots.digest, snapshot_parts.digest FROM snapshots
+LEFT JOIN snapshot_parts ON snapshot = id WHERE id = ({_CURRENT}) ORDER BY part
+"""
+_PART = "SELECT body FROM snapshot_parts WHERE snapshot = ? AND part = ?"
+
+_FIRST = "SELECT coalesce(min(seq), 0) FROM events"
+_COMPACT = f"""
+DELETE FROM events WHERE seq > ? AND seq <= ? AND at < ? AND kind IN ({", ".join(f"'{kind}'" for kind in COMPACTED)})
+AND seq < (SELECT max(seq) FROM events)
+"""
+
+_SECRET = "SELECT value FROM meta WHERE name = 'secret'"
+_MAKE_SECRET = "INSERT INTO meta (name, value) VALUES ('secret', ?) ON CONFLICT (name) DO NOTHING"
+_SET_SECRET = (
+    "INSERT INTO meta (name, value) VALUES ('secret', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+)
+_TAKEN = "SELECT 1 FROM events UNION SELECT 1 FROM snapshots WHERE digest IS NOT NULL"
+
+
+class Session(Protocol):
+    """A connection within a transaction."""
+
+    def rows(self, statement: str, *values: object) -> list[Any]:
+        """What a query finds."""
+        ...
+
+    def run(self, statement: str, *values: object) -> int:
+        """Execute a statement; how many rows it changed."""
+        ...
+
+    def load(self, events: Iterable[Logged]) -> None:
+        """Insert many events at the places they bear."""
+        ...
+
+
+class SqlStore(ABC):
+    """A store, up to five things that each database does in its own way."""
+
+    _listed: ClassVar[str]
+
+    @abstractmethod
+    def _insert(self, events: Sequence[Event]) -> tuple[int, int]:
+        """Append events with different keys where the log does not hold the key; the last place, and how many."""
+
+    @abstractmethod
+    def _rows(self, statement: str, *values: object) -> list[Any]:
+        """What a query finds, on a connection of its own."""
+
+    @abstractmethod
+    def _writing(self, *, alone: bool = False, patient: bool = False) -> AbstractContextManager[Session]:
+        """A transaction; ``alone``: no append takes place meanwhile; ``patient``: its statements may take long."""
+
+    @abstractmethod
+    def _patiently(self) -> AbstractContextManager[Session]:
+        """For a query that may take long."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of the database."""
+
+    # The log ------------------------------------------------------------------------------------------
+
+    def append(self, events: Sequence[Event], after: int) -> Appended:
+        """Write the events that are new, all or none; durable on return."""
+        new = distinct(events)
+        last, added = self._insert(new) if new else (0, 0)
+        if not added:
+            return Appended([None] * len(events), self._logged(_BETWEEN, after, 1 << 62))
+        before = last - added
+        others = self._logged(_BETWEEN, after, before + 1) if before > after else []
+        if added == len(events):
+            return Appended(list(range(before + 1, last + 1)), others)
+        places: dict[str, int] = dict(self._rows(_PLACES, before, last))
+        return Appended([places.pop(event.key, None) for event in events], others)
+
+    def read(self, after: int, limit: int) -> list[Logged]:
+        """The first events after a place, in order."""
+        return self._logged(_READ, after, limit)
+
+    def thread(self, keys: Sequence[str]) -> list[Logged]:
+        """Events whose key is one of these or begins with one and a slash, in order."""
+        listed = orjson.dumps(list(keys)).decode()
+        return self._logged(_THREAD.format(listed=self._listed), listed, listed) if keys else []
+
+    def at(self, seqs: Sequence[int]) -> list[Logged]:
+        """The events at these places, in order."""
+        return self._logged(_AT.format(listed=self._listed), orjson.dumps(list(seqs)).decode()) if seqs else []
+
+    def last(self) -> int:
+        """The place of the last event, 0 for an empty log."""
+        return int(self._rows(_LAST)[0][0])
+
+    def count(self) -> int:
+        """How many events the log holds."""
+        with self._patiently() as session:
+            return int(session.rows(_COUNT)[0][0])
+
+    def _logged(self, statement: str, *values: object) -> list[Logged]:
+        return list(map(Logged._make, self._rows(statement, *values)))
+
+    # Snapshots ----------------------------------------------------------------------------------------
+
+    def save_snapshot(self, seq: int, parts: Iterable[bytes]) -> None:
+        """Keep what the events up to a place amount to; current at the end."""
+        name = secrets.randbits(62)
+        self._change(_BEGIN_SNAPSHOT, name, seq)
+        try:
+            digests = []
+            for number, part in enumerate(parts):
+                digests.append(_digest.of(checked_part(part)))
+                self._gently(lambda n=number, p=part: self._change(_ADD_PART, name, n, digests[-1], p))  # type: ignore[misc]
+        except BaseException:
+            self._change(_FORGET, name)
+            raise
+        with self._writing(alone=True) as session:
+            session.run(_COMPLETE, len(digests), _digest.of_all(digests), name)
+            session.run(_SUPERSEDE, name, seq)
+            session.run(_SUPERSEDED)
+        # what was superseded, and what others left behind when they were killed
+        for snapshot, number in self._rows(_ORPHANS):
+            self._gently(lambda s=snapshot, n=number: self._change(_DROP_PART, s, n))  # type: ignore[misc]
+
+    def snapshot(self) -> tuple[int, Iterator[bytes]] | None:
+        """The current snapshot's place and its parts, each verified when it is handed out."""
+        found = self._rows(_SNAPSHOT)
+        if not found:
+            return None
+        name, seq, parts, digest, _ = found[0]
+        digests = [row[4] for row in found if row[4] is not None]
+        if len(digests) != parts or _digest.of_all(digests) != digest:
+            raise StoreDamagedError(
+                f"the snapshot of place {seq} must have {parts} parts, but they are not those written"
+            )
+        return seq, self._parts(name, seq, digests)
+
+    def _parts(self, name: int, seq: int, digests: list[str]) -> Iterator[bytes]:
+        for number, digest in enumerate(digests):
+            found = self._rows(_PART, name, number)
+            if not found and self._rows(_CURRENT) != [(name,)]:
+                raise StoreUnavailableError(f"the snapshot of place {seq} was replaced while it was read: read again")
+            part = bytes(found[0][0]) if found else b""
+            if not found or _digest.of(part) != digest:
+                raise StoreDamagedError(f"part {number} of the snapshot of place {seq} is not what was written")
+            yield part
+
+    # Upkeep -------------------------------------------------------------------------------------------
+
+    def compact(self, through: int, before: int) -> int:
+        """Delete events that live on in counts, in many short transactions; how many."""
+        start = self._rows(_FIRST)[0][0] - 1
+        return sum(
+            self._gently(lambda low=low: self._change(_COMPACT, low, min(low + _WINDOW, through), before))  # type: ignore[misc]
+            for low in range(start, min(through, self.last()), _WINDOW)
+        )
+
+    def secret(self) -> bytes:
+        """32 random bytes, made once for the log."""
+        found = self._rows(_SECRET)
+        if not found:
+            self._change(_MAKE_SECRET, secrets.token_hex(32))
+            found = self._rows(_SECRET)
+        return bytes.fromhex(found[0][0])
+
+    def fill(self, secret: bytes, events: Iterable[Logged], snapshot: tuple[int, Iterable[bytes]] | None) -> None:
+        """Put into an empty log, all or nothing, what another held."""
+        with self._writing(alone=True, patient=True) as session:
+            require(not session.rows(_TAKEN), "a log to be filled is empty", events=session.rows(_COUNT)[0][0])
+            session.load(events)
+            if snapshot is not None:
+                seq, parts = snapshot
+                session.run(_BEGIN_SNAPSHOT, 1, seq)
+                digests = []
+                for number, part in enumerate(parts):
+                    digests.append(_digest.of(checked_part(part)))
+                    session.run(_ADD_PART, 1, number, digests[-1], part)
+                session.run(_COMPLETE, len(digests), _digest.of_all(digests), 1)
+            session.run(_SET_SECRET, secret.hex())
+
+    def _change(self, statement: str, *values: object) -> int:
+        with self._writing() as session:
+            return session.run(statement, *values)
+
+    @staticmethod
+    def _gently(change: Callable[[], int]) -> int:
+        """Make a change, and leave as long for others: a lock just released is otherwise taken by the same thread."""
+        started = time.perf_counter()
+        changed = change()
+        time.sleep(min(0.05, time.perf_counter() - started))
+        return changed

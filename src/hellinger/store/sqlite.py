@@ -1,0 +1,243 @@
+"""The log in one file, for one service.
+
+Durable by write-ahead logging with ``synchronous=FULL``: a commit returns when the disk has it. ``fullfsync`` asks the
+same of macOS, where an ordinary flush does not reach the disk.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import functools
+import itertools
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from hellinger.events import Event, Logged
+from hellinger.store._contract import TIMEOUT
+from hellinger.store._migrate import VERSION_TABLE, migrate
+from hellinger.store._pool import Pool
+from hellinger.store._sql import Session, SqlStore
+from hellinger.store._url import settings
+from hellinger.store.errors import StoreDamagedError, StoreError, StoreUnavailableError
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+__all__ = ["SqliteStore"]
+
+_DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR}  # the last: a table is missing
+_ROWS = 1024  # in one statement: SQLite may have been built to take no more than 32,766 values
+_WAL_BYTES = 64 << 20
+_LOAD = "INSERT INTO events (seq, key, kind, at, body) VALUES (?, ?, ?, ?, ?)"
+
+
+@functools.cache
+def _insertion(rows: int) -> str:
+    """One statement for a batch, since each step of one gives up the interpreter's lock and waits to have it again.
+
+    SQLite numbers rows itself, one more than the greatest, and a row passed over takes no number.
+    """
+    values = ", ".join(["(?, ?, ?, ?)"] * rows)
+    return (
+        "INSERT INTO events (key, kind, at, body) SELECT column1, column2, column3, column4 "
+        f"FROM (VALUES {values}) WHERE column1 IS NOT NULL ON CONFLICT (key) DO NOTHING"
+    )
+
+
+class SqliteStore(SqlStore):
+    """A log in a file; beside it lie ``-wal`` and ``-shm`` while it is open, and ``.lock`` for the one service."""
+
+    schemes: ClassVar[tuple[str, ...]] = ("sqlite",)
+    _listed = "(SELECT value FROM json_each(?)) AS listed"
+
+    def __init__(self, path: Path, *, timeout: float, exclusive: bool) -> None:
+        self.path = path
+        self._timeout = timeout
+        self._held = self._hold() if exclusive else None
+        self._turn = threading.Lock()
+        self._writer: sqlite3.Connection | None = None
+        self._readers = Pool(lambda: self._connect("PRAGMA query_only = 1"))
+        try:
+            with self._translated():
+                self._prepare()
+        except BaseException:
+            self.close()
+            raise
+
+    @classmethod
+    def open(cls, url: str, *, exclusive: bool) -> Self:
+        """Open the file that the URL names, made if need be."""
+        address, given = settings(url, {"timeout": TIMEOUT})
+        prefix, path = address[: len("sqlite:///")], address[len("sqlite:///") :]
+        path, _, unknown = path.partition("?")
+        if prefix != "sqlite:///" or path in ("", ":memory:") or unknown:
+            form = "sqlite:///relative.db or sqlite:////absolute.db, with no setting but timeout"
+            raise ValueError(f"a URL of SQLite must be {form}, but got {url!r}")
+        return cls(Path(path).absolute(), timeout=given["timeout"], exclusive=exclusive)
+
+    @classmethod
+    @contextmanager
+    def trial(cls, folder: Path) -> Iterator[Callable[[], str]]:
+        """Files in the folder."""
+        numbers = itertools.count()
+        yield lambda: f"sqlite:///{folder}/trial-{next(numbers)}.db"
+
+    def __repr__(self) -> str:
+        return f"SqliteStore({str(self.path)!r})"
+
+    # Connections --------------------------------------------------------------------------------------
+
+    def _connect(self, *pragmas: str) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            self.path, timeout=self._timeout, isolation_level=None, check_same_thread=False, cached_statements=64
+        )
+        for pragma in (
+            "PRAGMA synchronous = FULL",
+            "PRAGMA fullfsync = 1",
+            "PRAGMA checkpoint_fullfsync = 1",
+            f"PRAGMA journal_size_limit = {_WAL_BYTES}",
+            *pragmas,
+        ):
+            connection.execute(pragma)
+        return connection
+
+    def _prepare(self) -> None:
+        until = time.monotonic() + self._timeout
+        while True:
+            try:
+                with self._readers.borrow() as connection:
+                    # neither waits for a lock by itself where another process is making the same file
+                    connection.execute("PRAGMA query_only = 0")
+                    connection.execute("PRAGMA journal_mode = WAL")
+                    named = connection.execute(
+                        "SELECT 1 FROM sqlite_master WHERE name = ?", (VERSION_TABLE,)
+                    ).fetchone()
+                    found = connection.execute(f"SELECT version_num FROM {VERSION_TABLE}").fetchone() if named else None
+                    connection.execute("PRAGMA query_only = 1")
+                break
+            except sqlite3.OperationalError as error:
+                if _code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                    raise
+                time.sleep(0.01)
+        migrate(found[0] if found else None, self._upgrading)
+
+    @contextmanager
+    def _upgrading(self) -> Iterator[Connection]:
+        from sqlalchemy import NullPool, create_engine
+
+        engine = create_engine("sqlite://", creator=self._connect, poolclass=NullPool)
+        with engine.begin() as connection:
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+            yield connection
+
+    def _hold(self) -> int:
+        """Be the only service on the file: the lock ends with the process, however that ends."""
+        lock = self.path.with_name(f"{self.path.name}.lock")
+        try:
+            descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise StoreUnavailableError(f"{lock} cannot be opened: {error.strerror}") from error
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(descriptor)
+            raise StoreUnavailableError(f"{self.path} is in use by another service, which holds {lock}") from error
+        return descriptor
+
+    def close(self) -> None:
+        """Close the file; what is in the write-ahead log is brought home by the last to do so."""
+        self._readers.close()
+        with self._turn:
+            if self._writer is not None:
+                self._writer.close()
+                self._writer = None
+        if self._held is not None:
+            os.close(self._held)
+            self._held = None
+
+    # What SQLite does in its own way ------------------------------------------------------------------
+
+    def _insert(self, events: Sequence[Event]) -> tuple[int, int]:
+        if len(events) <= _ROWS:
+            with self._translated(), self._turn:
+                return _insert_rows(self._the_writer(), events)
+        with self._writing() as session:
+            counts = [_insert_rows(session.connection, events[i : i + _ROWS]) for i in range(0, len(events), _ROWS)]
+        return max(last for last, _ in counts), sum(added for _, added in counts)
+
+    def _rows(self, statement: str, *values: object) -> list[Any]:
+        with self._translated(), self._readers.borrow() as connection:
+            return connection.execute(statement, values).fetchall()
+
+    @contextmanager
+    def _writing(self, *, alone: bool = False, patient: bool = False) -> Iterator[_Session]:
+        with self._translated(), self._turn:
+            connection = self._the_writer()
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield _Session(connection)
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def _patiently(self) -> Iterator[Session]:
+        with self._translated(), self._readers.borrow() as connection:
+            yield _Session(connection)
+
+    def _the_writer(self) -> sqlite3.Connection:
+        if self._writer is None:
+            self._writer = self._connect()
+        return self._writer
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise self._said(error) from error
+
+    def _said(self, error: sqlite3.Error) -> StoreError:
+        message = f"{self.path}: {error} ({getattr(error, 'sqlite_errorname', type(error).__name__)})"
+        if _code(error) == sqlite3.SQLITE_IOERR and self._turn.acquire(blocking=False):
+            # the file may have been replaced, or the disk come back: begin anew
+            with suppress(sqlite3.Error):
+                if self._writer is not None:
+                    self._writer.close()
+            self._writer = None
+            self._turn.release()
+        return (StoreDamagedError if _code(error) in _DAMAGE else StoreUnavailableError)(message)
+
+
+class _Session:
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
+
+    def rows(self, statement: str, *values: object) -> list[Any]:
+        return self.connection.execute(statement, values).fetchall()
+
+    def run(self, statement: str, *values: object) -> int:
+        return self.connection.execute(statement, values).rowcount
+
+    def load(self, events: Iterable[Logged]) -> None:
+        self.connection.executemany(_LOAD, events)
+
+
+def _insert_rows(connection: sqlite3.Connection, events: Sequence[Event]) -> tuple[int, int]:
+    # padded to a power of two, so that few statements need be prepared
+    rows = 1 << (len(events) - 1).bit_length()
+    values = [*itertools.chain.from_iterable(events), *itertools.repeat(None, 4 * (rows - len(events)))]
+    cursor = connection.execute(_insertion(rows), values)
+    return cursor.lastrowid or 0, cursor.rowcount
+
+
+def _code(error: sqlite3.Error) -> int:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
