@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from hellinger import store as stores
-from hellinger.store import Store, open_store
+from hellinger.store import Store, StoreDamagedError, open_store
+from hellinger.store._sql import SqlStore
 from hellinger.testing._upkeep import moves
+from hellinger.testing._writers import snapshot_of
 from hellinger.testing.stores import Fresh, store_checks
 
 KINDS = {each.schemes[0]: each for each in stores.available().values()}
@@ -52,3 +54,28 @@ PAIRS = [(one, other) for one in KINDS for other in KINDS if one != other]
 @pytest.mark.parametrize(("one", "other"), PAIRS)
 def test_a_log_moves_from_one_kind_to_another(fresh: Make, one: str, other: str) -> None:
     moves(fresh(one), fresh(other))
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_damaged_snapshots_are_refused(fresh: Make, name: str) -> None:
+    damages = (
+        "UPDATE snapshot_parts SET body = ? WHERE part = 2",
+        "UPDATE snapshot_parts SET digest = '' WHERE part = 2",
+        "DELETE FROM snapshot_parts WHERE part = 4",
+        "DELETE FROM snapshot_parts WHERE part = 0",
+        "UPDATE snapshots SET parts = 4",
+        "UPDATE snapshot_parts SET part = 9 - part",
+    )
+    with closing(open_store(fresh(name)())) as store:
+        assert isinstance(store, SqlStore)
+        for place, damage in enumerate(damages):
+            store.save_snapshot(place, snapshot_of(place))
+            with store._writing() as session:
+                assert session.run(damage, *[b"changed"] * damage.count("?")) > 0
+            with pytest.raises(StoreDamagedError, match=f"place {place}"):
+                list((store.snapshot() or (0, iter(())))[1])
+        store.save_snapshot(99, snapshot_of(99))
+        found = store.snapshot()
+        assert found is not None
+        assert list(found[1]) == snapshot_of(99)
+        assert len(store._rows("SELECT part FROM snapshot_parts")) == 5, "what was replaced must be gone"

@@ -7,7 +7,7 @@ from contextlib import closing
 
 from hellinger.events import Event, Logged
 from hellinger.store import KEY_BYTES, Store, open_store
-from hellinger.testing._writers import body
+from hellinger.testing._writers import body, patient
 
 __all__ = ["AWKWARD", "Fresh", "event", "events", "everything", "intact", "opened"]
 
@@ -24,7 +24,7 @@ AWKWARD = [
 
 def opened(url: str) -> closing[Store]:
     """A store, closed at the end of the block."""
-    return closing(open_store(url))
+    return closing(open_store(patient(url)))
 
 
 def event(key: str, kind: str = "rank", at: int = 0) -> Event:

@@ -24,7 +24,7 @@ from hellinger.store import (
 from hellinger.testing import _logs as logs
 from hellinger.testing._logs import Fresh
 from hellinger.testing._suite import refused
-from hellinger.testing._writers import snapshot_of
+from hellinger.testing._writers import patient, snapshot_of
 
 __all__ = ["moves"]
 
@@ -145,7 +145,7 @@ def moves(one: Fresh, other: Fresh) -> None:
         source, goal, empty = one(), other(), other()
         with logs.opened(source) as store:
             assert transfer.dump(store, path) == (0, 0, None, 0)
-            assert transfer.restore(path, empty) == (0, 0, None, 0)
+            assert transfer.restore(path, patient(empty)) == (0, 0, None, 0)
             store.append(logs.events([*logs.AWKWARD, *(f"k{i}" for i in range(12_000))]), 0)
             store.compact(200, 10)
             store.save_snapshot(300, snapshot_of(300))
@@ -154,11 +154,11 @@ def moves(one: Fresh, other: Fresh) -> None:
             assert path.stat().st_mode & 0o077 == 0, "the file holds the secret: it must be its owner's alone"
             assert [entry.name for entry in Path(folder).iterdir()] == ["log"]
             expected = (logs.everything(store), _snapshot(store), store.secret())
-        assert transfer.restore(path, goal) == done
+        assert transfer.restore(path, patient(goal)) == done
         with logs.opened(goal) as store:
             assert (logs.everything(store), _snapshot(store), store.secret()) == expected
             assert store.append(logs.events(["k7000", "more"]), done.last).seqs == [None, done.last + 1]
-        refused(lambda: transfer.restore(path, goal), "empty")
+        refused(lambda: transfer.restore(path, patient(goal)), "empty")
         with logs.opened(goal) as store:
             assert store.count() == done.events + 1
 
@@ -182,7 +182,7 @@ def check_damaged_transfer(fresh: Fresh) -> None:
         for bad in [*damaged, b"", b"text", content[:-1], content + content, content + b"x"]:
             path.write_bytes(bad)
             try:
-                transfer.restore(path, goal)
+                transfer.restore(path, patient(goal))
             except (StoreDamagedError, StoreVersionError):
                 continue
             raise AssertionError("a damaged file must be refused")

@@ -16,7 +16,7 @@ import orjson
 from hellinger.events import Event
 from hellinger.store import StoreError, open_store
 
-__all__ = ["batch_sizes", "body", "running", "snapshot_of", "write_and_read", "write_until_killed"]
+__all__ = ["batch_sizes", "body", "patient", "running", "snapshot_of", "write_and_read", "write_until_killed"]
 
 
 @contextmanager
@@ -35,6 +35,11 @@ def running(target: Any, *arguments: object) -> Iterator[tuple[ForkServerProcess
         process.join()
         process.close()
         ours.close()
+
+
+def patient(url: str) -> str:
+    """The URL with a timeout that a busy machine does not reach."""
+    return f"{url}{'&' if '?' in url else '?'}timeout=30"
 
 
 def body(key: str) -> str:
@@ -56,7 +61,7 @@ def batch_sizes(seed: int) -> Iterator[int]:
 
 def write_until_killed(url: str, name: str, seed: int, said: Connection) -> None:
     """Write batch after batch, and say of each what place it took once it is durable; snapshots on another thread."""
-    store = open_store(url)
+    store = open_store(patient(url))
     last = store.last()
 
     def snapshots() -> None:
@@ -73,7 +78,7 @@ def write_until_killed(url: str, name: str, seed: int, said: Connection) -> None
 
 def write_and_read(url: str, name: str, batches: int, said: Connection) -> None:
     """Write batches, some of whose keys others write too; say what was new, and everything seen, in order."""
-    store = open_store(url + ("&" if "?" in url else "?") + "timeout=20")
+    store = open_store(patient(url))
     try:
         seen: list[int] = []
         new: list[tuple[str, int]] = []
