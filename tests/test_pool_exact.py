@@ -141,6 +141,21 @@ def test_many_contents_with_large_counts(spec: str) -> None:
     assert pool.explain().startswith("grouped")
 
 
+@pytest.mark.parametrize("ties", ["random", "oldest"])
+@pytest.mark.parametrize("crowd", [1, 2000])
+def test_skipping_thousands_of_cells_or_equals(ties: str, crowd: int) -> None:
+    """A ranking that must pass over far more than it gives out, in cells of one or in one of many."""
+    rng = np.random.default_rng(9)
+    n = rng.permutation(4000).astype(float) // crowd
+    s = np.zeros(4000)
+    pool = Pool("ucb1", seed=1, ties=ties)  # type: ignore[arg-type]
+    pool.load(range(4000), n, s)
+    model = Model({i: Content(a) for i, a in enumerate(n)}, float(n.sum()))
+    seen = [content.id for content in pool.rank(3000)]
+    for _ in range(2):
+        model.check(pool, pool.rank(3, exclude=seen), 3, model.index(pool), exclude=set(seen))
+
+
 def test_ties_are_broken_uniformly() -> None:
     """Contents of equal index, in one cell and in several, come first equally often."""
     first = np.zeros(6)

@@ -94,6 +94,7 @@ class Ids:
         self._odd: dict[Id, int] = {}
         """Keys of ids whose own was taken."""
         self._find_one = entry(_find_one, self.table, np.empty(0, ITEM), 0)
+        self._find = entry(_find, self.table, np.empty(0, ITEM), np.empty(0, np.int64))
 
     # Asking -------------------------------------------------------------------------------------------
 
@@ -111,24 +112,18 @@ class Ids:
         if self.names is None:
             keys = whole(names)
             if keys is not None:
-                slots = _find(self.table, items, keys)
+                slots: Keys = self._find(self.table, items, keys)
                 if slots.size and slots.min() < 0:
                     unknown = int(keys[np.argmax(slots < 0)])
                     raise ValueError(f"`id` must be one of those in the pool, but got {unknown!r}")
                 return slots
             return np.array([self.place(items, name) for name in names], np.int64)
         listed: Sequence[Any] = names.tolist() if isinstance(names, np.ndarray) else list(names)
-        if self._odd or not all(type(name) is str for name in listed):
-            return np.array([self.place(items, name) for name in listed], np.int64)
-        keys = np.fromiter(map(hash, listed), np.int64, len(listed))
-        slots = _find(self.table, items, keys)
-        if slots.size and slots.min() < 0:
-            raise ValueError(f"`id` must be one of those in the pool, but got {listed[int(np.argmax(slots < 0))]!r}")
-        held = self.names
-        for slot, name in zip(slots.tolist(), listed, strict=True):
-            if held[slot] != name:
-                raise ValueError(f"`id` must be one of those in the pool, but got {name!r}")
-        return slots
+        if self.names and not self._odd and set(map(type, listed)) == {str}:
+            slots = self._find(self.table, items, np.fromiter(map(hash, listed), np.int64, len(listed)))
+            if list(map(self.names.__getitem__, slots.tolist())) == listed:  # −1 gives the last name, not this one
+                return slots
+        return np.array([self.place(items, name) for name in listed], np.int64)
 
     def holds(self, items: Any, name: object) -> bool:
         """Whether this id is present."""
@@ -140,7 +135,7 @@ class Ids:
 
     def by_key(self, items: Any, keys: Keys) -> Keys:
         """Places of these keys, −1 for those absent."""
-        found: Keys = _find(self.table, items, keys)
+        found: Keys = self._find(self.table, items, keys)
         return found
 
     def name(self, items: Any, slot: int) -> Id:
@@ -187,7 +182,7 @@ class Ids:
             double = next(name for name, times in Counter(listed).items() if times > 1)
             raise ValueError(f"`id` must be new to the pool and given once, but got {double!r}")
         keys = np.fromiter((hash(name) if type(name) is str else name for name in listed), np.int64, len(listed))
-        taken = _find(self.table, items, keys) if first else np.full(keys.size, NONE)
+        taken = self._find(self.table, items, keys) if first else np.full(keys.size, NONE)
         for j in np.flatnonzero(taken >= 0).tolist():
             if self.holds(items, listed[j]):
                 raise ValueError(f"`id` must be new to the pool and given once, but got {listed[j]!r}")

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from hellinger.experiment import rate_interval
+from hellinger.experiment import Totals, rate_bounds
 from hellinger.ledger import STATES
 from hellinger.serve.answers import ApiError
 from hellinger.serve.desk import Desk
 from hellinger.serve.models import iso
 from hellinger.serve.rising import Rises
 
-__all__ = ["cursor", "matching", "offset", "rows"]
+__all__ = ["cursor", "intervals", "matching", "offset", "rows"]
 
 Slots = npt.NDArray[np.int64]
 
@@ -93,27 +94,30 @@ def rows(desk: Desk, slots: Slots, rises: Rises | None = None) -> list[dict[str,
         gathered = zip(rises.impressions.tolist(), rises.rewards.tolist(), rises.low.tolist(), strict=True)
         told = [{"impressions": n, "rewards": s, "low": low} for n, s, low in gathered]
         recent = dict(zip(rises.slots.tolist(), told, strict=True))
-    out = []
-    for slot in slots.tolist():
-        name = held.ids[slot]
-        if name not in held.slots:
-            continue  # deleted in the meantime
-        n, s = (float(x[0]) for x in desk.ledger.sums([slot], variants={v for v, _ in desk.ledger.counts}))
-        low, high = rate_interval(n, s)
-        out.append(
-            {
-                "id": name,
-                "state": STATES[held["state"][slot]],
-                "tags": list(held.tags_of(slot)),
-                "added_at": iso(int(held["added_at"][slot])),
-                "expires_at": iso(int(held["expires_at"][slot])),
-                "impressions": n,
-                "rewards": s,
-                "estimate": s / n if n else None,
-                "low": low,
-                "high": high,
-                "recent": recent.get(slot),
-                "variants": desk.about(name),
-            }
-        )
-    return out
+    kept = [slot for slot in slots.tolist() if held.ids[slot] in held.slots]  # not deleted in the meantime
+    sums = np.stack(desk.ledger.sums(kept, variants={variant for variant, _ in desk.ledger.counts}), axis=1).tolist()
+    return [
+        {
+            "id": held.ids[slot],
+            "state": STATES[held["state"][slot]],
+            "tags": list(held.tags_of(slot)),
+            "added_at": iso(int(held["added_at"][slot])),
+            "expires_at": iso(int(held["expires_at"][slot])),
+            "impressions": n,
+            "rewards": s,
+            "estimate": s / n if n else None,
+            "low": low,
+            "high": high,
+            "recent": recent.get(slot),
+            "variants": desk.about(held.ids[slot]),
+        }
+        for slot, (n, s), (low, high) in zip(kept, sums, intervals(sums), strict=True)
+    ]
+
+
+def intervals(counts: Sequence[Sequence[float]]) -> list[tuple[float, float]]:
+    """Both ends of the rates of these (impressions, rewards)."""
+    if not counts:
+        return []
+    low, high = rate_bounds([Totals("", 0, int(n), min(s, n)) for n, s in counts])
+    return list(zip(low.tolist(), high.tolist(), strict=True))

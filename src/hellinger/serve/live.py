@@ -28,6 +28,8 @@ log = logging.getLogger(__name__)
 
 PERIOD = 1.0
 """Seconds between two messages."""
+STATISTICS = 2.0
+"""Seconds for which intervals and probabilities are kept: they take milliseconds that rankings could use."""
 KEPT = 300
 """Seconds that whoever joins is told of."""
 MINUTE = 60
@@ -76,7 +78,9 @@ def percentile(edges: Sequence[float], counts: Sequence[int], q: float) -> float
 class Listener:
     """Somebody who watches: has room for one message, and misses those he is too slow for."""
 
-    def __init__(self) -> None:
+    def __init__(self, control: str | None = None) -> None:
+        self.control = control
+        """What the variants are compared with, if not with the control that is set."""
         self._message: bytes | None = None
         self._there = asyncio.Event()
         self._ended = False
@@ -103,7 +107,8 @@ class Live:
     """Looks at the service once a second, and tells whoever listens.
 
     The message holds totals and the last steps of the series, never a content: it costs the same with ten contents
-    and with a million. While nobody listens nothing is made but a note of the counters.
+    and with a million. It is made once for all who compare with the same control, of which there are as many as there
+    are variants. While nobody listens nothing is made but a note of the counters.
     """
 
     def __init__(self, service: Service) -> None:
@@ -114,18 +119,18 @@ class Live:
         self._listeners: set[Listener] = set()
         self._samples: deque[_Sample] = deque([self._sample()], maxlen=MINUTE + 1)
         self._recent: deque[list[float | None]] = deque(maxlen=KEPT)
-        self._standing: tuple[Any, bytes] | None = None
+        self._standings: dict[str | None, tuple[float, bytes]] = {}
         self._task = asyncio.create_task(self._run(), name="live")
 
     def __len__(self) -> int:
         return len(self._listeners)
 
-    def join(self) -> Listener:
+    def join(self, control: str | None = None) -> Listener:
         """A new listener, with a first message that tells also what was."""
         if len(self._listeners) >= MOST:
             raise ApiError(503, f"at most {MOST} may listen at the same time", retry_after=10)
-        listener = Listener()
-        listener.put(self._message("hello", self._body() | {"recent": list(self._recent)}))
+        listener = Listener(control)
+        listener.put(self._message("hello", self._body(control) | {"recent": list(self._recent)}))
         self._listeners.add(listener)
         return listener
 
@@ -160,10 +165,11 @@ class Live:
         before, sample = self._samples[-1], self._sample()
         self._samples.append(sample)
         self._recent.append(self._second(before, sample))
-        if self._listeners:
-            message = self._message("tick", self._body())
-            for listener in self._listeners:
-                listener.put(message)
+        messages: dict[str | None, bytes] = {}
+        for listener in self._listeners:
+            if listener.control not in messages:
+                messages[listener.control] = self._message("tick", self._body(listener.control))
+            listener.put(messages[listener.control])
 
     # What there is to tell ----------------------------------------------------------------------------
 
@@ -171,21 +177,22 @@ class Live:
     def _message(kind: str, body: dict[str, Any]) -> bytes:
         return b"event: %s\ndata: %s\n\n" % (kind.encode(), orjson.dumps(body))
 
-    def _body(self) -> dict[str, Any]:
+    def _body(self, control: str | None) -> dict[str, Any]:
         return {
             "at": iso(now()),
-            "experiment": orjson.Fragment(self._readout()),
+            "totals": self._service.desk.ledger.series.totals,
+            "experiment": orjson.Fragment(self._readout(control)),
             "steps": self._steps(),
             "health": self._health(),
         }
 
-    def _readout(self) -> bytes:
-        """The experiment with the control that is set; made anew if anything was counted."""
-        desk = self._service.desk
-        state = (desk.ledger.seq, len(desk.pending), [list(cell) for cell in desk.ledger.series.totals.values()])
-        if self._standing is None or self._standing[0] != state:
-            self._standing = (state, orjson.dumps(standing(self._service)))
-        return self._standing[1]
+    def _readout(self, control: str | None) -> bytes:
+        """The experiment as it stood at most two seconds ago; ``totals`` are those of this moment."""
+        made, text = self._standings.get(control, (0.0, b""))
+        if not text or time.monotonic() - made > STATISTICS - PERIOD / 2:
+            text = orjson.dumps(standing(self._service, control))
+            self._standings[control] = (time.monotonic(), text)
+        return text
 
     def _steps(self) -> dict[str, list[tuple[str | None, dict[str, list[float]]]]]:
         """The last two steps of each length, so that a chart goes on from where it is."""
@@ -282,9 +289,9 @@ class Live:
 class Stream(Response):
     """Messages to one listener until he goes, takes nothing for too long, or the service ends."""
 
-    def __init__(self, live: Live) -> None:
+    def __init__(self, live: Live, control: str | None = None) -> None:
         self._live = live
-        self._listener = live.join()
+        self._listener = live.join(control)
         self.background = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -57,6 +57,13 @@ export class Follower {
     this.run();
   }
 
+  /** Compare with another control from now on. */
+  follow(control) {
+    this.control = control;
+    this.again = true;
+    this.abort?.abort();
+  }
+
   pause() {
     this.running = false;
     this.abort?.abort();
@@ -77,6 +84,10 @@ export class Follower {
         });
       } catch (error) {
         if (!this.running) return;
+        if (this.again) {
+          this.again = false;
+          continue;
+        }
         if (error instanceof Refused && (error.status === 401 || error.status === 403)) {
           this.running = false;
           this.onstate("refused", error);
@@ -94,7 +105,7 @@ export class Follower {
     const abort = (this.abort = new AbortController());
     let watch = setTimeout(() => abort.abort(), SILENCE);
     try {
-      const answer = await ask("/v1/stream", { signal: abort.signal });
+      const answer = await ask(this.control ? `/v1/stream?control=${encodeURIComponent(this.control)}` : "/v1/stream", { signal: abort.signal });
       const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
       let held = "";
       for (;;) {

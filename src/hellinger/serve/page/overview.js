@@ -15,7 +15,6 @@ const RANGES = {
 };
 const MANY = 2500;
 const SPOKEN_EVERY = 60e3;
-const COMPARED_EVERY = 3000;
 
 export class Overview {
   constructor(app) {
@@ -33,7 +32,7 @@ export class Overview {
     });
     $("control").addEventListener("change", (event) => {
       this.control = event.target.value;
-      this.compare();
+      this.app.follower.follow(this.control);
     });
     $("curve-table").closest("details").addEventListener("toggle", () => this.tabulate());
   }
@@ -49,20 +48,16 @@ export class Overview {
   }
 
   /** A message has come. */
-  take({ experiment, steps }) {
+  take({ experiment, totals, steps }) {
     const fresh = Object.values(this.series).map((each) => each.take(steps[each.resolution]));
-    if (!this.control || this.control === experiment.control) this.show(experiment);
-    else if (Date.now() - (this.comparedAt ?? 0) > COMPARED_EVERY) this.compare();
-    if (fresh.some(Boolean) && this.visible) this.drawCharts();
-  }
-
-  async compare() {
-    this.comparedAt = Date.now();
-    try {
-      this.show(await get("/v1/experiment", { control: this.control }));
-    } catch (error) {
-      this.app.trouble(error);
+    if (this.control && this.control !== experiment.control) return;
+    // intervals are a moment older than the counts beside them
+    for (const row of experiment.variants) {
+      [row.requests, row.impressions, row.reward] = totals[row.variant] ?? [0, 0, 0];
+      row.rate = row.impressions ? row.reward / row.impressions : null;
     }
+    this.show(experiment);
+    if (fresh.some(Boolean) && this.visible) this.drawCharts();
   }
 
   get visible() {
@@ -72,17 +67,18 @@ export class Overview {
   // What is known now -------------------------------------------------------------------------------
 
   show(told) {
+    told.variants.sort((a, b) => (b.rate ?? -1) - (a.rate ?? -1));
     this.told = told;
     this.colour = colours(told.variants);
     const impressions = told.variants.reduce((sum, row) => sum + row.impressions, 0);
-    const sentence = impressions ? (told.sentence ?? "Too early to say.") : "No traffic yet";
+    const sentence = impressions ? told.sentence : "No traffic yet.";
     text($("sentence"), sentence);
     this.speak(sentence);
     this.facts(told, impressions);
-    const alarm = told.ratio?.alarm;
+    const alarm = told.sample_ratio?.alarm;
     $("ratio").hidden = !alarm;
     if (alarm) {
-      const p = told.ratio.p_value;
+      const p = told.sample_ratio.p_value;
       text($("ratio"), `The split of traffic is not what it should be (p ${p < 0.0001 ? "< 0.0001" : `= ${p.toPrecision(2)}`}): find out why before you trust the comparison.`);
     }
     $("overview-body").hidden = !impressions;
@@ -126,8 +122,8 @@ export class Overview {
   // Leaderboard -------------------------------------------------------------------------------------
 
   board(told) {
-    const rows = [...told.variants].sort((a, b) => (b.rate ?? -1) - (a.rate ?? -1));
-    const control = told.control ?? told.variants[0]?.variant;
+    const rows = told.variants;
+    const { control } = told;
     const select = $("control");
     if (select.options.length !== rows.length || select.value !== control) {
       select.replaceChildren(...told.variants.map(({ variant }) => h("option", { value: variant, selected: variant === control }, variant)));
@@ -139,7 +135,7 @@ export class Overview {
       rows.map((row) => {
         const colour = this.colour[row.variant];
         const own = row.variant === control;
-        const certain = known(row.lift_low) && known(row.lift_high);
+        const bounded = known(row.lift_low);
         return h(
           "tr",
           {},
@@ -154,12 +150,12 @@ export class Overview {
           cell("Rate", percent(row.rate), "strong"),
           h("td", { "data-label": "95 % interval", class: "band" }, ...(row.impressions ? [interval(row.low, row.high, row.rate, rates, { colour }), ends(percent(row.low), percent(row.high))] : ["–"])),
           cell("Lift", own ? "control" : change(row.lift), own ? "soft" : "strong"),
-          h("td", { "data-label": "Its interval", class: own ? "band nothing" : "band" }, ...(own || !certain ? [h("span", { class: "soft" }, own ? "" : "–")] : [interval(row.lift_low, row.lift_high, row.lift, lifts, { colour, zero: 0 }), ends(change(row.lift_low), change(row.lift_high))])),
-          cell("Best", chance(row.best)),
+          h("td", { "data-label": "Its interval", class: own ? "band nothing" : "band" }, ...(own || !bounded ? [h("span", { class: "soft" }, own ? "" : "–")] : [interval(row.lift_low, row.lift_high ?? Infinity, row.lift, lifts, { colour, zero: 0 }), known(row.lift_high) ? ends(change(row.lift_low), change(row.lift_high)) : h("span", { class: "ends" }, `at least ${change(row.lift_low)}`)])),
+          cell("Best", chance(row.probability_best)),
         );
       }),
     );
-    const note = told.enough === false ? "Too little data yet for a verdict: intervals are still wide. " : "";
+    const note = told.verdict === "early" ? "There is too little data yet for a verdict. " : "";
     text(
       $("board-note"),
       `${note}Lift: how much higher the rate is than that of ${control}. Best: the probability of having the highest rate. Intervals stay valid however often you look.`,
@@ -181,7 +177,7 @@ export class Overview {
             {},
             h("span", { class: "name" }, h("span", { class: "swatch", style: { background: this.colour[row.variant] } }), row.variant),
             h("span", { class: "value" }, percent(part)),
-            h("span", { class: "soft" }, known(row.share) ? `of ${percent(row.share, 1)} due` : plural(row.requests, "request")),
+            h("span", { class: "soft" }, known(row.intended) ? `${percent(row.intended, 1)} intended` : plural(row.requests, "request")),
           ),
         ),
       ),
@@ -328,9 +324,9 @@ function code(line) {
 
 function ratio(told, whole) {
   if (!whole) return "";
-  const p = told.ratio?.p_value;
+  const p = told.sample_ratio?.p_value;
   if (!known(p)) return `${plural(whole, "request")} so far.`;
-  return told.ratio.alarm ? "The shares are further from what was asked for than chance explains." : `${plural(whole, "request")}; the shares are as chance would have them (p = ${p.toFixed(2)}).`;
+  return told.sample_ratio.alarm ? "The shares are further from what was asked for than chance explains." : `${plural(whole, "request")}; the shares are as chance would have them (p = ${p.toFixed(2)}).`;
 }
 
 /** Ends of a scale that shows every interval, but is not stretched by one of a variant with hardly any data. */

@@ -9,7 +9,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from hellinger.events import now
-from hellinger.experiment import rate_interval
 from hellinger.ledger import STATES
 from hellinger.serve import listing, models
 from hellinger.serve.access import needs
@@ -85,10 +84,11 @@ async def one(item: str, request: Request) -> Response:
     slot = _slot(service, item)
     held = service.desk.ledger.catalogue
     (metadata,) = await service.metadata([slot])
+    standings = service.desk.about(item)
+    ends = listing.intervals([(each["impressions"], each["rewards"]) for each in standings.values()])
     variants = {}
-    for name, standing in service.desk.about(item).items():
+    for (name, standing), (low, high) in zip(standings.items(), ends, strict=True):
         n, s = standing["impressions"], standing["rewards"]
-        low, high = rate_interval(n, s)
         variants[name] = {
             "impressions": n,
             "rewards": s,

@@ -14,7 +14,7 @@ from hellinger.serve.access import needs
 from hellinger.serve.answers import ApiError
 from hellinger.serve.history import history as told
 from hellinger.serve.live import Live, Stream
-from hellinger.serve.routes._common import ERRORS, json_response, service_of
+from hellinger.serve.routes._common import ERRORS, Control, compared_with, json_response, service_of
 
 __all__ = ["router"]
 
@@ -24,10 +24,10 @@ _EVENTS: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-stream
 
 @router.get("/stream", response_class=Response, responses=_EVENTS)
 @needs("read")
-async def stream(request: Request) -> Response:
+async def stream(request: Request, control: Control = None) -> Response:
     """Follow the experiment by server-sent events: ``hello`` with the last five minutes, then ``tick`` every second."""
     live: Live = request.app.state.live
-    return Stream(live)
+    return Stream(live, compared_with(service_of(request), control))
 
 
 @router.get("/history", response_model=models.History, responses={404: {"description": "No such content."}})
