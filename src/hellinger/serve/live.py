@@ -116,6 +116,7 @@ class Live:
         self.rising = Rising(service.desk.ledger, now())
         self.reading = asyncio.Lock()
         """Held by who reads much of the log for the page: one at a time."""
+        self._ended = False
         self._listeners: set[Listener] = set()
         self._samples: deque[_Sample] = deque([self._sample()], maxlen=MINUTE + 1)
         self._recent: deque[list[float | None]] = deque(maxlen=KEPT)
@@ -127,6 +128,8 @@ class Live:
 
     def join(self, control: str | None = None) -> Listener:
         """A new listener, with a first message that tells also what was."""
+        if self._ended:
+            raise ApiError(503, "the service is stopping", retry_after=1)
         if len(self._listeners) >= MOST:
             raise ApiError(503, f"at most {MOST} may listen at the same time", retry_after=10)
         listener = Listener(control)
@@ -139,7 +142,8 @@ class Live:
         self._listeners.discard(listener)
 
     def end(self) -> None:
-        """Let all listeners go, that the server need not wait for them."""
+        """Let all listeners go, that the server need not wait for them, and take no more."""
+        self._ended = True
         for listener in self._listeners:
             listener.end()
 

@@ -93,15 +93,15 @@ export class Health {
       connectgaps: false,
       hovertemplate: `%{y:${format}}`,
     });
-    const slowest = Math.max(...this.recent.map((row) => 1000 * (row[4] ?? 0)), 0);
+    const slowest = Math.max(...this.recent.map((row) => 1000 * (row[4] ?? 0)), 2 * LINE);
     const legend = { showlegend: true, legend: { orientation: "h", x: 0, y: 1, yanchor: "bottom", font: { size: 13 } }, margin: { t: 30 } };
     const time = { type: "date", range: [end - 1000 * KEPT, end].map(local), dtick: 60e3, tickformatstops: [], tickformat: "%H:%M", hoverformat: "%H:%M:%S" };
     draw($("latency"), [line("99th percentile", 4, orange, 1000, ".2f"), line("Median", 3, blue, 1000, ".2f")], {
       ...legend,
       x: time,
-      y: { range: [0, Math.max(1.25 * LINE, 1.1 * slowest)] },
+      y: { type: "log", range: [-1, Math.log10(1.3 * slowest)], tickvals: [0.1, 1, 10, 100, 1000, 10000], ticktext: ["0.1", "1", "10", "100", "1,000", "10,000"] },
       shapes: [{ type: "line", xref: "paper", x0: 0, x1: 1, y0: LINE, y1: LINE, line: { color: grey, width: 1.5, dash: "dash" } }],
-      annotations: [{ xref: "paper", x: 1, xanchor: "right", y: LINE, yanchor: "bottom", text: "10 ms", showarrow: false, font: { size: 12, color: lineColour() } }],
+      annotations: [{ xref: "paper", x: 1, xanchor: "right", y: Math.log10(LINE), yanchor: "bottom", text: "10 ms", showarrow: false, font: { size: 12, color: lineColour() } }],
     });
     draw($("flow"), [line("Rankings", 1, blue, 1, ",.1f"), line("Events", 2, orange, 1, ",.1f")], { ...legend, x: time });
     const last = this.told.rank.minute;

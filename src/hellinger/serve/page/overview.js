@@ -72,7 +72,7 @@ export class Overview {
     this.colour = colours(told.variants);
     const impressions = told.variants.reduce((sum, row) => sum + row.impressions, 0);
     const sentence = impressions ? told.sentence : "No traffic yet.";
-    text($("sentence"), sentence);
+    text($("sentence"), unbroken(sentence));
     this.speak(sentence);
     this.facts(told, impressions);
     const alarm = told.sample_ratio?.alarm;
@@ -308,6 +308,11 @@ export class Overview {
       ),
     );
   }
+}
+
+/** Keep a figure and its interval on one line. */
+function unbroken(sentence) {
+  return sentence.replaceAll(" %", "\u00a0%").replaceAll("–", "\u2060–\u2060").replaceAll(" (", "\u00a0(");
 }
 
 function cell(label, value, kind = "") {
