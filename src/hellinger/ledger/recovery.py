@@ -9,6 +9,7 @@ import numpy as np
 
 from hellinger.errors import require
 from hellinger.ledger.ledger import Ledger
+from hellinger.ledger.requests import spoken_of
 from hellinger.ledger.snapshot import dumped, loaded
 from hellinger.store import Store
 
@@ -43,9 +44,10 @@ def advance(store: Store, ledger: Ledger, *, through: int | None = None, progres
         events = [event for event in store.read(ledger.seq, BATCH) if event.seq <= last]
         if not events:
             break
-        ledger.requests.recall(store.thread(ledger.missing(events)), ledger.seq)
-        for event in events:
-            ledger.apply(event)
+        with ledger.requests.pinned(spoken_of(events)):
+            ledger.requests.recall(store.thread(ledger.missing(events)), ledger.seq)
+            for event in events:
+                ledger.apply(event)
         if progress is not None:
             progress(ledger.seq - first, last - first)
 

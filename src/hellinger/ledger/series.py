@@ -88,7 +88,8 @@ class Series:
             steps[step] = {}
             if name == "minute" and len(steps) > 1.1 * KEEP_MINUTES:
                 for old in sorted(steps)[:-KEEP_MINUTES]:
-                    del steps[old]
+                    if old != step:
+                        del steps[old]
         return steps[step]
 
     @staticmethod

@@ -143,7 +143,9 @@ class Desk:
         self.versions = {name: _version(spec, learning, counted, random_share) for name, spec in self.variants.items()}
         self._stochastic = {name for name, spec in variants.items() if policy(spec).rule.random}
         self.pending: dict[str, None] = {}
-        """Rankings that were answered and are not known to be in the log."""
+        """Rankings that are counted and not known to be in the log."""
+        self.named: dict[str, dict[str, Any]] = {}
+        """Rankings made under a name, not known to be in the log: what they say, by name."""
         self._expiries: list[tuple[int, int]] = []
         self._ripe: list[tuple[int, int]] = []
         held = ledger.catalogue
@@ -167,7 +169,11 @@ class Desk:
     # Ranking ------------------------------------------------------------------------------------------
 
     def rank(self, query: Query, at: int, name: str | None = None) -> Draft:
-        """Rank for one request, and count what it shows; the draft is to be logged, and says what to answer."""
+        """Rank for one request, and count what it shows; the draft is to be logged, and says what to answer.
+
+        A ranking made under a name counts once the log has it, and not before: it may have another by that name.
+        """
+        count = self.counted and name is None
         if self.pools.dates or (self._expiries and self._expiries[0][0] <= at):
             self._ripen(at)
         if self.sticky and query.user is not None:
@@ -183,7 +189,7 @@ class Desk:
         elif len(pool) == 0:
             ranked = []
         else:
-            ranked = pool.serve(query.k, segment, count=self.counted, **self._filters(variant, query))
+            ranked = pool.serve(query.k, segment, count=count, **self._filters(variant, query))
             propensities = None if variant in self._stochastic else 1.0
         rid = name or new_request(at)
         items = [content.id for content in ranked]
@@ -201,9 +207,12 @@ class Desk:
             "scores": [content.score if content.score < math.inf else None for content in ranked],
             "propensities": propensities,
         }
+        if name is not None:
+            self.named[rid] = fields
+            return Draft.of(rid, "rank", at, fields)
         slots = self.ledger.catalogue.slots
         request = Request(variant, segment, at, self.ledger.seq, tuple(items), counted=self.counted)
-        counted_by_pool = self.counted and self.random_share == 0
+        counted_by_pool = count and self.random_share == 0
         self.ledger.open(rid, request, [slots[item] for item in items], told=counted_by_pool)
         if counted_by_pool:
             self.pools.served(variant, segment, items)
@@ -334,13 +343,11 @@ class Desk:
                 given = int(held["expires_at"][slot])
                 fields = {"id": held.ids[slot], "state": "expired", "expires_at": given}
                 drafts.append(Draft.of(f"state/expired/{held['since'][slot]}/{due}", "state", at, fields))
-        for variant, pool in self.pools.of.items():
-            for gone in pool.departures():
-                slot = held.slots[str(gone.id)]
-                since = int(held["since"][slot])
-                fields = {"variant": variant, "id": gone.id, "since": since, "reason": gone.reason}
-                fields |= {"impressions": gone.impressions, "rewards": gone.rewards}
-                drafts.append(Draft.of(f"leave/{variant}/{since}", "leave", at, fields))
+        for variant, slot, gone in self.pools.departures():
+            since = int(held["since"][slot])
+            fields = {"variant": variant, "id": gone.id, "since": since, "reason": gone.reason}
+            fields |= {"impressions": gone.impressions, "rewards": gone.rewards}
+            drafts.append(Draft.of(f"leave/{variant}/{since}", "leave", at, fields))
         return drafts
 
     def _ripen(self, at: int) -> None:
@@ -388,6 +395,8 @@ class Desk:
                 ledger.seq = event.seq
             else:
                 ledger.apply(event, fields)
+                if event.kind == "rank":
+                    self.named.pop(event.key, None)
         self.pools.settle()
 
     def about(self, item: str) -> dict[str, dict[str, Any]]:

@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from hellinger.ledger import COMMON, EXPIRED, HIDDEN, SHOWN, Ledger
-from hellinger.pool import Leaving, SegmentedPool
+from hellinger.ledger import COMMON, DELETED, EXPIRED, HIDDEN, SHOWN, Ledger
+from hellinger.pool import Departure, Leaving, SegmentedPool
 
 __all__ = ["Learning", "Pools"]
 
@@ -50,6 +50,7 @@ class Pools:
             for number, (name, spec) in enumerate(variants.items())
         }
         self._waiting: dict[tuple[str, str], tuple[list[int], list[float], list[float]]] = {}
+        self._departed: list[tuple[str, int, Departure]] = []
         self.dates: list[int] = []
         """Contents that have been given a date of expiry since this was last emptied."""
         for name in self.of:
@@ -81,6 +82,7 @@ class Pools:
     def ends(self, slot: int) -> None:
         """Take a content out."""
         self.settle()
+        self._part()  # while names still mean what they meant
         for variant in self.of:
             self.left(variant, slot)
 
@@ -184,6 +186,21 @@ class Pools:
             parts[segment] = self.ledger.sums(slots, variants=sources, segment=segment)
         shares = {segment: part for segment, part in parts.items() if part[0].any() or segment in pool.segments}
         pool.load(names, n, s, tags=tags, parts=shares, fresh=False)
+
+    def _part(self) -> None:
+        slots = self.ledger.catalogue.slots
+        for variant, pool in self.of.items():
+            for gone in pool.departures():
+                slot = slots.get(str(gone.id))
+                if slot is not None:  # deleted in the meantime otherwise
+                    self._departed.append((variant, slot, gone))
+
+    def departures(self) -> list[tuple[str, int, Departure]]:
+        """Variant and slot of each content that has left a pool by itself since this was last asked."""
+        self._part()
+        state = self.ledger.catalogue["state"]
+        gone, self._departed = self._departed, []
+        return [one for one in gone if state[one[1]] != DELETED]
 
     def eligible(self, variant: str) -> np.ndarray[Any, Any]:
         """Slots that a variant may show."""

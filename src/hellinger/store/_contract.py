@@ -109,6 +109,10 @@ class Store(Protocol):
         """How many events the log holds."""
         ...
 
+    def touch(self) -> None:
+        """Write something that changes nothing, to find out whether the database takes writes just now."""
+        ...
+
     def save_snapshot(self, seq: int, parts: Iterable[bytes]) -> None:
         """Keep what the events up to a place amount to, part by part; it becomes current at the end.
 

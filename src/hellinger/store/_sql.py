@@ -65,6 +65,7 @@ _MAKE_SECRET = "INSERT INTO meta (name, value) VALUES ('secret', ?) ON CONFLICT 
 _SET_SECRET = (
     "INSERT INTO meta (name, value) VALUES ('secret', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
 )
+_TOUCH = "UPDATE meta SET value = value"
 _TAKEN = "SELECT 1 FROM events UNION SELECT 1 FROM snapshots WHERE digest IS NOT NULL"
 
 
@@ -145,6 +146,10 @@ class SqlStore(ABC):
         """How many events the log holds."""
         with self._patiently() as session:
             return int(session.rows(_COUNT)[0][0])
+
+    def touch(self) -> None:
+        """Write what is there already."""
+        self._change(_TOUCH)
 
     def _logged(self, statement: str, *values: object) -> list[Logged]:
         return list(map(Logged._make, self._rows(statement, *values)))
