@@ -19,8 +19,9 @@ from hellinger.errors import require
 from hellinger.events import Event, Logged
 from hellinger.store import _digest
 from hellinger.store._checked import checked_part, distinct
-from hellinger.store._contract import COMPACTED, Appended
+from hellinger.store._contract import Appended
 from hellinger.store.errors import StoreDamagedError, StoreError, StoreUnavailableError
+from hellinger.store.limits import COMPACTED
 
 __all__ = ["Session", "SqlStore"]
 

@@ -12,15 +12,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from hellinger.events import Logged
-from hellinger.store import (
-    COMPACTED,
-    PART_BYTES,
-    Store,
-    StoreDamagedError,
-    StoreUnavailableError,
-    StoreVersionError,
-    transfer,
-)
+from hellinger.store import Store, StoreDamagedError, StoreUnavailableError, StoreVersionError, transfer
+from hellinger.store.limits import COMPACTED, PART_BYTES
 from hellinger.testing import _logs as logs
 from hellinger.testing._logs import Fresh
 from hellinger.testing._suite import refused

@@ -14,13 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 from hellinger.events import Event, Logged
-from hellinger.store import (
-    KEY_BYTES,
-    PART_BYTES,
-    Appended,
-    Store,
-    open_store,
-)
+from hellinger.store import Appended, Store
+from hellinger.store.limits import KEY_BYTES, PART_BYTES
 from hellinger.testing import _logs as logs
 from hellinger.testing import _upkeep
 from hellinger.testing._logs import Fresh
@@ -244,7 +239,6 @@ def check_kill(fresh: Fresh) -> None:
     url = fresh()
     rng = random.Random(11)
     places: dict[str, int] = {}
-    open_store(url).close()
     for life in range(20):
         name = f"life{life}"
         with running(write_until_killed, url, name, life) as (process, pipe):
