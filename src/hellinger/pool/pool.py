@@ -216,14 +216,36 @@ class Pool:
         self._rounds = count / self._scale
         self._version += 1
 
-    def catalogue(self) -> tuple[list[Id], list[frozenset[str]], list[Id]]:
-        """Every id, oldest first; the tags of each; and those that are hidden."""
-        order = np.argsort(self._store.items["seq"])
-        items = self._store.items[order]
-        names = self._store.ids.of(self._store.state.items, order)
-        sets = self._tag_sets
-        hidden = [names[j] for j in np.flatnonzero(items["hidden"]).tolist()]
-        return names, [sets[number] for number in items["tags"].tolist()], hidden
+    @property
+    def eligible(self) -> int:
+        """How many contents may be ranked: those that are not hidden."""
+        return len(self._store) - self._store.hidden
+
+    def offers(self, name: object) -> bool:
+        """Whether this content may be ranked: it is here and not hidden."""
+        items = self._store.state.items
+        try:
+            return not items[self._store.ids.place(items, name)]["hidden"]
+        except ValueError:
+            return False
+
+    def blank(self) -> Pool:
+        """A pool of the same kind with the same contents, hidden ones and ages included, none ever shown."""
+        window = self._window
+        other = Pool(
+            self.policy,
+            seed=self.seed,
+            ties=self.ties,
+            window=window.length if window else None,
+            buckets=window.buckets if window else 24,
+            half_life=self.half_life,
+            leaving=self.leaving,
+        )
+        other._store = self._store.blank()
+        other._store.regroup(grouped=not other._reason)
+        other._tag_sets = list(self._tag_sets)
+        other.advance(self.time)
+        return other
 
     # Ranking ------------------------------------------------------------------------------------------
 
@@ -542,9 +564,7 @@ class Pool:
         return self._store.ids.places(self._store.state.items, names)
 
     def _set_hidden(self, ids: Id | Names, hidden: int) -> None:
-        slots = self._places(ids)
-        self._store.state.items["hidden"][slots] = hidden
-        self._store.settle(slots)
+        self._store.hide(self._places(ids), hidden)
         self._version += 1
 
     def _counts(self, impressions: npt.ArrayLike, rewards: npt.ArrayLike, size: int) -> tuple[Floats, Floats]:
