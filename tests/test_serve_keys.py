@@ -175,7 +175,7 @@ def _run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 def test_the_command(tmp_path: Path) -> None:
     made = _run("new", "--name", "web", "--role", "write", cwd=tmp_path)
-    token = made.stdout.splitlines()[0]
+    (token,) = made.stdout.splitlines()
     file = tmp_path / "hellinger-keys.toml"
     found = Keys(file=file).find(token.encode())
     assert found is not None
@@ -187,6 +187,10 @@ def test_the_command(tmp_path: Path) -> None:
     assert [each["name"] for each in json.loads(listed)["keys"]] == ["web", "spare"]
     assert token not in listed
     assert "web" in _run("list", cwd=tmp_path).stdout
+    variable, _, text = _run("list", "--variable", cwd=tmp_path).stdout.strip().partition("=")
+    assert variable == "HELLINGER_KEYS"
+    assert Keys.load(Settings(), environ={variable: text}).find(token.encode()) == found._replace(created="")
+    assert json.loads(_run("list", "--variable", "--json", cwd=tmp_path).stdout) == {variable: text}
     assert json.loads(_run("revoke", "web", "--json", cwd=tmp_path).stdout) == {"revoked": "web", "role": "write"}
     again = _run("revoke", "web", cwd=tmp_path)
     assert again.returncode == 2

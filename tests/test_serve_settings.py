@@ -165,7 +165,7 @@ def test_a_variable_that_looks_like_a_setting_is_told_of() -> None:
 
 def test_settings_do_not_change() -> None:
     with pytest.raises(ValidationError, match="frozen"):
-        Settings().port = 1  # type: ignore[misc]
+        Settings().port = 1
 
 
 # Passwords -------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from hellinger.cli._app import JsonFlag, app, console, emit
+from hellinger.cli._app import JsonFlag, app, console, emit, progress_console
 from hellinger.cli._extra import needs_extra
 
 __all__ = ["list_keys", "new", "revoke"]
@@ -39,7 +39,7 @@ def new(
         emit({"key": token, "name": key.name, "role": key.role, "hash": key.hash, "file": str(keys_file)})
         return
     console.print(token, highlight=False, markup=False, soft_wrap=True)
-    console.print(
+    progress_console.print(
         f"[dim]Shown this once. It may {escape(role)}; its hash is in {escape(str(keys_file))}. Send it as "
         "Authorization: Bearer KEY.[/]",
         highlight=False,
@@ -48,11 +48,24 @@ def new(
 
 
 @keys.command("list")
-def list_keys(keys_file: _File = _DEFAULT, json: JsonFlag = False) -> None:
+def list_keys(
+    keys_file: _File = _DEFAULT,
+    variable: Annotated[
+        bool, typer.Option("--variable", help="Print what HELLINGER_KEYS must hold to do without the file.")
+    ] = False,
+    json: JsonFlag = False,
+) -> None:
     """List the keys of a file: name, role and when each was made."""
     with needs_extra():
         from hellinger.serve.keys import read_keys
     found = read_keys(keys_file)
+    if variable:
+        text = ",".join(f"{key.name}:{key.role}:{key.hash}" for key in found)
+        if json:
+            emit({"HELLINGER_KEYS": text})
+        else:
+            console.print(f"HELLINGER_KEYS={text}", highlight=False, markup=False, soft_wrap=True)
+        return
     if json:
         emit({"keys": [{"name": key.name, "role": key.role, "created": key.created} for key in found]})
         return

@@ -26,9 +26,9 @@ def crossing(
 ) -> Floats:
     """The x in [low, high] at which rising functions reach a level, or the end they are nearest to it.
 
-    ``function`` gives values and slopes. Newton's steps, kept within what is known to hold the crossing: an end that has
-    not been looked at is tried, otherwise the interval is halved. The last step is within the tolerance; what is left
-    after it is of the order of its square.
+    ``function`` gives values and slopes. Newton's steps, kept within what is known to hold the crossing: an end that
+    has not been looked at is tried, otherwise the interval is halved. The last step is within the tolerance; what is
+    left after it is of the order of its square.
     """
     low, high = low.copy(), high.copy()
     x = np.clip(start, low, high)

@@ -5,24 +5,26 @@ clicks), and μ its mean given everything before. For every λ > 0
 
 .. math:: \prod_r \frac{1 + λ Y_r}{1 + λ μ_r}, \qquad \prod_r \frac{1 - λ Y_r}{1 - λ μ_r} \quad (λK < 1)
 
-are martingales that start at 1 whatever else Y does: the expectation of every factor is 1 by the definition of μ. They
-are the wealth of one who bets at fair odds that rewards are above, or below, their means (Waudby-Smith & Ramdas 2024). The
-product of a martingale of one variant and one of another is a martingale too, for every request belongs to one of them.
+are martingales that start at 1 whatever else Y does: the expectation of every factor is 1 by the definition of μ.
+They are the wealth of one who bets at fair odds that rewards are above, or below, their means (Waudby-Smith & Ramdas
+2024). K may differ from request to request: a bet that the next page could ruin is given up. The product of a
+martingale of one variant and one of another is a martingale too, for every request belongs to one of them.
 
 Two inequalities turn them into functions of totals, each the safe way round.
 
-* log(1 ± λμ) is concave, so Σ log(1 ± λμ_r) ≤ R·log(1 ± λA/R) with A = Σμ and R requests (Jensen). What is bounded is
-  therefore A itself, the sum of the means that the requests really had, however they drifted.
-* With S = ΣY and Q = ΣY² known, Σ log(1 + λY) is least when every Y is 0 or Q/S, and Σ log(1 − λY) when every Y is either
-  the most seen or one other value (the ends of Chebyshev's and Markov's moment problem; the error of interpolating a
-  function by a parabola has the sign of its third derivative).
+* log(1 ± λμ) is concave, so Σ log(1 ± λμ_r) ≤ R·log(1 ± λA/R) with A = Σμ and R requests (Jensen). What is bounded
+  is therefore A itself, the sum of the means that the requests really had, however they drifted.
+* With S = ΣY and Q = ΣY² known, Σ log(1 + λY) is least when every Y is 0 or Q/S, and Σ log(1 − λY) when every Y is
+  either the most seen or one other value (the ends of Chebyshev's and Markov's moment problem; the error of
+  interpolating a function by a parabola has the sign of its third derivative).
 
 Where K = 1, or nothing is known of requests, R are the impressions and Q = S: the first product is then e^{θS}/(1 − p +
 pe^θ)^n with e^θ = 1 + λ, the second the same with −θ, which Bernoulli rewards attain and any in [0, 1] obey.
 
-The mixture over λ is fixed: θ runs down a geometric series with equal weights, which is nearly the best for every number
-of rewards from a few to 10¹⁰. Fixed also means: not depending on A. The better known mixture, Beta over the rate with the
-Bernoulli likelihood, bets a θ that depends on the mean it is to test, and loses its guarantee when that mean drifts.
+The mixture over λ is fixed: θ runs down a geometric series with equal weights, which is nearly the best for every
+number of rewards from a few to 10¹⁰. Fixed also means: not depending on A. The better known mixture, Beta over the rate
+with the Bernoulli likelihood, bets a θ that depends on the mean it is to test; under drift its proof is gone, and it is
+wider beyond some hundred rewards.
 """
 
 from __future__ import annotations
@@ -85,7 +87,7 @@ class Wealth:
         pages = [t.pages or Pages(t.impressions, t.reward, 1) for t in totals]
         units, squares, largest, most = (
             np.array(column, dtype=float)
-            for column in zip(*((p.count, p.squares, p.largest, p.top) for p in pages), strict=True)
+            for column in zip(*((p.units, p.squares, p.largest, p.top) for p in pages), strict=True)
         )
         reward = np.array([t.reward for t in totals], dtype=float)
         impressions = np.array([t.impressions for t in totals], dtype=float)

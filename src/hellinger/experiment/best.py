@@ -15,7 +15,7 @@ Floats = npt.NDArray[np.float64]
 
 _NODES = 8
 _SPREADS = np.array([0.0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 13, 17, 22, 30, 40])
-"""Ends of panels, in standard deviations from the mean: a Beta law's tail is between a normal and an exponential one."""
+"""Ends of panels, in standard deviations from the mean: a Beta law's tail is between a normal one and exponential."""
 _HALVINGS = 0.5 ** np.arange(1, 11)
 _FEW = 4.0
 
@@ -46,8 +46,8 @@ def probability_best(successes: npt.ArrayLike, failures: npt.ArrayLike) -> Float
 
     .. math:: P_i = \int_0^1 f_i(x) \prod_{j \ne i} F_j(x)\, dx
 
-    with f and F density and distribution function of Beta(1 + s, 1 + failures), by Gauss's rule on panels as fine as the
-    finest of the densities; no random numbers, and as exact for 10⁹ impressions as for ten.
+    with f and F density and distribution function of Beta(1 + s, 1 + failures), by Gauss's rule on panels as fine as
+    the finest of the densities; no random numbers, and as exact for 10⁹ impressions as for ten.
 
     >>> probability_best([12, 10, 8], [188, 190, 192]).round(4)
     array([0.5941, 0.2902, 0.1158])

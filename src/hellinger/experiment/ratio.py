@@ -36,10 +36,10 @@ def sample_ratio(counts: Mapping[str, int], weights: Mapping[str, float], *, ala
               \frac{Γ(κ)}{Γ(κ + N)}\prod_i \frac{Γ(κπ_i + n_i)}{Γ(κπ_i)\, π_i^{n_i}}
 
     is the likelihood of the counts under shares drawn from a Dirichlet law around π, over that under π itself: a
-    martingale if every assignment falls to i with probability π(i), whatever was before, so that 1/E is a p-value at all
-    times at once (Lindon & Malek 2022, with a mixture over κ in place of one). A chi-square test is right for one look.
-    Repeated, it is certain to ring in the end, for its statistic exceeds every bound at some time (the law of the
-    iterated logarithm).
+    martingale if every assignment falls to i with probability π(i), whatever was before, so that 1/E is a p-value at
+    all times at once (Lindon & Malek 2022, with a mixture over κ in place of one). A chi-square test is right for one
+    look. Repeated, it is certain to ring in the end, for its statistic exceeds every bound at some time (the law of
+    the iterated logarithm).
 
     >>> sample_ratio({"a": 5000, "b": 5200}, {"a": 1, "b": 1}).alarm
     False

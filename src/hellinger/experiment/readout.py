@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from hellinger.errors import require
@@ -14,6 +15,8 @@ from hellinger.experiment.totals import Totals
 from hellinger.experiment.verdict import Duel, Verdict, judge
 
 __all__ = ["Readout", "Row", "readout"]
+
+_Lift = tuple[float | None, float | None, float | None]
 
 
 class Row(NamedTuple):
@@ -111,33 +114,38 @@ def readout(
 
     ranked = sorted(totals, key=lambda each: -each.rate if each.impressions else math.inf)
     against = next(each for each in totals if each.variant == (names[-1] if control is None else control))
-    duels, lifts = _compare(ranked, against, alpha)
+    running = [each for each in ranked if each.impressions or weights[each.variant] > 0.0]
+    duels, lifts = _compare(ranked, running, against, alpha)
     check = _check(totals, weights, sticky)
     return Readout(
-        _rows(ranked, against, lifts, weights, alpha), against.variant, alpha, check, judge(ranked, duels, check, alpha)
+        _rows(ranked, lifts, weights, alpha), against.variant, alpha, check, judge(running, duels, check, alpha)
     )
 
 
 def _compare(
-    ranked: Sequence[Totals], control: Totals, alpha: float
-) -> tuple[list[Duel], list[tuple[float | None, float | None, float | None]]]:
+    ranked: Sequence[Totals], running: Sequence[Totals], control: Totals, alpha: float
+) -> tuple[list[Duel], dict[str, _Lift]]:
     """The leader against every other and each against the next, and everyone's lift over the control."""
-    pairs = [(ranked[0], other) for other in ranked[1:]] + list(zip(ranked[1:], ranked[2:], strict=False))
-    evidence = order_evidence([one for one, _ in pairs], [other for _, other in pairs]) if pairs else []
-    over = [(one, control) for one in ranked] + [(ranked[0], other) for other in ranked[1:2]]
-    low, high = lift_bounds([one for one, _ in over], [other for _, other in over], alpha=alpha)
-    lifts = [
-        (None, None, None)
-        if one is control
-        else (_finite(_lift(one, control)), float(low[place]), _finite(float(high[place])))
-        for place, one in enumerate(ranked)
-    ]
-    ends = (float(low[-1]), float(high[-1]))
+    pairs = [(running[0], other) for other in running[1:]] + list(pairwise(running[1:]))
+    over = [(one, control) for one in ranked if one is not control]
+    if not over:
+        return [], {}
+    bounds = lift_bounds(*_sides([*over, *pairs[:1]]), alpha=alpha)
+    ends = [(float(low), float(high)) for low, high in zip(*bounds, strict=True)]
+    lifts: dict[str, _Lift] = {
+        one.variant: (_finite(_lift(one, control)), low, _finite(high))
+        for (one, _), (low, high) in zip(over, ends, strict=False)
+    }
+    evidence = order_evidence(*_sides(pairs)) if pairs else ()
     duels = [
-        Duel(one, other, _lift(one, other), ends if place == 0 else None, float(evidence[place]))
+        Duel(one, other, _lift(one, other), ends[-1] if place == 0 else None, float(evidence[place]))
         for place, (one, other) in enumerate(pairs)
     ]
     return duels, lifts
+
+
+def _sides(pairs: Sequence[tuple[Totals, Totals]]) -> tuple[list[Totals], list[Totals]]:
+    return [one for one, _ in pairs], [other for _, other in pairs]
 
 
 def _lift(one: Totals, other: Totals) -> float:
@@ -161,8 +169,7 @@ def _check(totals: Sequence[Totals], weights: Mapping[str, float], sticky: bool)
 
 def _rows(
     ranked: Sequence[Totals],
-    control: Totals,
-    lifts: Sequence[tuple[float | None, float | None, float | None]],
+    lifts: Mapping[str, _Lift],
     weights: Mapping[str, float],
     alpha: float,
 ) -> tuple[Row, ...]:
@@ -181,11 +188,11 @@ def _rows(
             _finite(each.rate),
             float(low),
             float(high),
-            *lift,
+            *lifts.get(each.variant, (None, None, None)),
             float(chance),
             each.requests / requests if requests else None,
             weights[each.variant] / whole,
             each.design_effect,
         )
-        for each, low, high, lift, chance in zip(ranked, lows, highs, lifts, chances, strict=True)
+        for each, low, high, chance in zip(ranked, lows, highs, chances, strict=True)
     )

@@ -38,7 +38,7 @@ __all__ = ["lift_bounds", "order_evidence", "rate_bounds"]
 
 _GUESS = 4.0
 """Standard deviations from which the search for a bound starts."""
-_FINE, _COARSE = 1e-9, 1e-6
+_FINE, _COARSE = 1e-7, 1e-5
 """Relative tolerance of bounds, and of the place of a minimum, whose value hardly depends on it."""
 _FAR = 60.0
 """A logarithm of ratios beyond which none is sought."""
@@ -52,7 +52,7 @@ def rate_bounds(totals: Sequence[Totals], *, alpha: float = 0.05) -> tuple[Float
 
     >>> low, high = rate_bounds([Totals("a", 1000, 20_000, 1000), Totals("b", 0, 0, 0), Totals("c", 1, 20, 20)])
     >>> low.round(4), high.round(4)
-    (array([0.0446, 0.    , 0.7113]), array([0.0558, 1.    , 1.    ]))
+    (array([0.0446, 0.    , 0.721 ]), array([0.0558, 1.    , 1.    ]))
     """
     return _rates(_wealth(totals, alpha), alpha)
 
@@ -87,14 +87,13 @@ def _rates(wealth: Wealth, alpha: float) -> tuple[Floats, Floats]:
 def lift_bounds(totals: Sequence[Totals], controls: Sequence[Totals], *, alpha: float = 0.05) -> tuple[Floats, Floats]:
     """Both ends of the lift of each variant over the control beside it; between −1 and ∞.
 
-    The bets are pairs, one upward on one of the two and one downward on the other, and their wealth is a function of both
-    sums of means. A ratio is ruled out when every pair of rates that has it is: this asks for the least wealth along a
-    ray, which is convex. A pair's bets can be half as bold as those of two bounds set against each other, and the
-    interval is narrower by almost √2.
+    The bets are pairs, one upward on one of the two and one downward on the other, and their wealth is a function of
+    both sums of means. A ratio is ruled out when every pair of rates that has it is: this asks for the least wealth
+    along a ray, where it is convex. Two bounds set against each other would give an interval wider by almost √2.
 
     >>> low, high = lift_bounds([Totals("a", 1000, 20_000, 1230)], [Totals("b", 1000, 20_000, 1000)])
     >>> low.round(3), high.round(3)
-    (array([0.051]), array([0.439]))
+    (array([0.054]), array([0.439]))
     """
     require(len(totals) == len(controls), "as many controls as variants", totals=len(totals), controls=len(controls))
     wealth, pairs = _wealth([*totals, *controls], alpha), np.arange(len(totals))
@@ -110,7 +109,7 @@ def order_evidence(totals: Sequence[Totals], others: Sequence[Totals]) -> Floats
     With probability at least 1 − α it never reaches log(1/α) while it is not.
 
     >>> order_evidence([Totals("a", 1000, 20_000, 1230)], [Totals("b", 1000, 20_000, 1000)]).round(2)
-    array([6.4])
+    array([8.73])
     """
     one, other = _wealth(totals, 0.5), _wealth(others, 0.5)
     return _least(other, one, np.zeros_like(one.reward), _pooled(other, one))[0]

@@ -16,13 +16,13 @@ _SLACK = 1e-9
 class Pages(NamedTuple):
     """How rewards lie together in requests: one user clicks much, the next not at all.
 
-    Folded one event at a time: a request adds 1 to ``count``; when its reward goes from y to y + d, ``squares`` grows by
-    d(2y + d). Impressions that came without their requests (imported counts) are pages of one: they add their number to
-    ``count`` and their reward to ``squares``.
+    Folded one event at a time: a request adds 1 to ``units``; when its reward goes from y to y + d, ``squares`` grows
+    by d(2y + d). Impressions that came without their requests (imported counts) are pages of one: they add their
+    number to ``units`` and their reward to ``squares``.
     """
 
-    count: int
-    """Requests."""
+    units: int
+    """Requests, and impressions without one."""
     squares: float
     """Sum over requests of the squared reward of the request."""
     largest: int
@@ -37,25 +37,25 @@ class Pages(NamedTuple):
 
     def check(self, impressions: int, reward: float) -> None:
         """Refuse what no requests can have added up to."""
-        require(self.count >= 0, "0 <= count", count=self.count)
-        require(self.count > 0 or impressions == 0, "0 < count where 0 < impressions", count=self.count)
+        require(self.units >= 0, "0 <= units", units=self.units)
+        require(self.units > 0 or impressions == 0, "0 < units where 0 < impressions", units=self.units)
         require(self.largest >= 1 or impressions == 0, "1 <= largest", largest=self.largest)
         require(0.0 <= self.top <= self.largest, "0 <= most <= largest", most=self.top, largest=self.largest)
         require(
-            impressions <= self.count * self.largest,
-            "impressions <= count * largest",
+            impressions <= self.units * self.largest,
+            "impressions <= units * largest",
             impressions=impressions,
-            count=self.count,
+            units=self.units,
             largest=self.largest,
         )
         slack = _SLACK * (1.0 + self.squares)
-        least = reward * reward / self.count if self.count else 0.0
+        least = reward * reward / self.units if self.units else 0.0
         require(
             least - slack <= self.squares <= self.top * reward + slack,
-            "reward²/count <= squares <= most * reward",
+            "reward²/units <= squares <= most * reward",
             squares=self.squares,
             reward=reward,
-            count=self.count,
+            units=self.units,
             most=self.top,
         )
 
@@ -90,7 +90,7 @@ class Totals(NamedTuple):
         independent = self.reward * (1.0 - self.rate) if self.impressions else 0.0
         if self.pages is None or independent <= 0.0:
             return 1.0
-        return max(1.0, (self.pages.squares - self.reward * self.reward / self.pages.count) / independent)
+        return max(1.0, (self.pages.squares - self.reward * self.reward / self.pages.units) / independent)
 
     def check(self) -> None:
         """Refuse what cannot have been counted."""

@@ -16,7 +16,7 @@ __all__ = ["ENOUGH_REQUESTS", "ENOUGH_REWARD", "Duel", "Verdict", "judge"]
 ENOUGH_REQUESTS = 100
 """Requests a variant needs before anything is said of it."""
 ENOUGH_REWARD = 30
-"""Reward two variants need together before anything is said of them: one without any may well be the worse."""
+"""Reward the two first need together: either may well have none, and then is the worse."""
 _HORIZON = 30.0
 """How many times the present data a forecast may reach."""
 
@@ -46,9 +46,9 @@ def judge(ranked: Sequence[Totals], duels: Sequence[Duel], check: SampleRatio | 
 
     ``duels`` are those of the leader with all others, in their order, and then those of each other with the next.
 
-    A variant is said to lead another when the evidence exceeds v(v − 1)/α with v variants: with probability 1 − α no pair
-    ever has that in the wrong order, so that no such sentence is ever wrong about the rates so far, whichever variant
-    happens to lead and however often one reads it.
+    A variant is said to lead another when the evidence exceeds v(v − 1)/α with v variants: with probability 1 − α no
+    pair ever has that in the wrong order, so that no such sentence is ever wrong about the rates so far, whichever
+    variant happens to lead and however often one reads it.
     """
     if not any(each.impressions for each in ranked):
         return Verdict("empty", "Nothing to compare yet: there are no impressions.")
@@ -81,9 +81,10 @@ def _too_little(ranked: Sequence[Totals]) -> str:
     if (thinnest.requests or thinnest.impressions) < ENOUGH_REQUESTS:
         number = _counted(thinnest.requests, "request")
         return f"{display_name(thinnest.variant)} has had {number}, and {ENOUGH_REQUESTS} are wanted"
-    poorest = sorted(each.reward for each in ranked)[:2]
-    if sum(poorest) < ENOUGH_REWARD:
-        return f"two of the variants have {sum(poorest):,.4g} of reward between them, and {ENOUGH_REWARD} is wanted"
+    first, second = ranked[:2]
+    if (reward := first.reward + second.reward) < ENOUGH_REWARD:
+        names = f"{display_name(first.variant)} and {display_name(second.variant)}"
+        return f"{names} have a reward of {reward:.4g} between them, and {ENOUGH_REWARD} is wanted"
     return ""
 
 
@@ -115,20 +116,20 @@ def _more_requests(leading: Sequence[Duel], threshold: float) -> int:
 
     if not certain(most):
         return 0
-    while most / least > 1.05:
+    while most / least > 1.2:
         middle = math.sqrt(least * most)
         least, most = (least, middle) if certain(middle) else (middle, most)
     requests = sum(duel.other.requests for duel in leading) + leading[0].one.requests
     more = requests * (most - 1.0)
-    unit = 10 ** max(0, math.floor(math.log10(max(more, 1.0))) - 1)
-    return max(unit, math.ceil(more / unit) * unit)
+    unit = 10 ** math.floor(math.log10(max(more, 1.0)))
+    return int(max(unit, math.ceil(more / unit) * unit))
 
 
 def _grown(totals: Totals, factor: float) -> Totals:
     pages = totals.pages and Pages(
-        round(totals.pages.count * factor), totals.pages.squares * factor, totals.pages.largest, totals.pages.most
+        math.ceil(totals.pages.units * factor), totals.pages.squares * factor, totals.pages.largest, totals.pages.most
     )
-    impressions = round(totals.impressions * factor)
+    impressions = math.ceil(totals.impressions * factor)
     return Totals(totals.variant, totals.requests, impressions, min(totals.reward * factor, float(impressions)), pages)
 
 
@@ -136,7 +137,7 @@ def _grown(totals: Totals, factor: float) -> Totals:
 
 
 def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number or 'no':,} {noun}s" if number else f"no {noun}s"
+    return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"
 
 
 def _percent(value: float, digits: int) -> str:
@@ -147,7 +148,8 @@ def _percent(value: float, digits: int) -> str:
 def _interval(duel: Duel) -> str:
     """A lift and its ends, in as many digits as tell them apart."""
     low, high = duel.ends or (duel.lift, duel.lift)
-    digits = 0 if not math.isfinite(high) or high - low >= 0.02 else 1 if high - low >= 0.002 else 2
+    finest = min(abs(duel.lift), high - low)
+    digits = 0 if finest >= 0.01 else 1 if finest >= 0.001 else 2
     value = _percent(duel.lift, digits)
     if not math.isfinite(high):
         return f"{value} % (at least {_percent(low, digits)} %)"

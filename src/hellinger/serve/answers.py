@@ -21,7 +21,7 @@ from hellinger.serve.logs import request_id
 
 _LOG = logging.getLogger("hellinger.serve")
 
-__all__ = ["ERROR_SCHEMA", "ApiError", "answer", "body", "install_handlers"]
+__all__ = ["ApiError", "answer", "body", "install_handlers"]
 
 ERROR_SCHEMA: dict[str, Any] = {
     "type": "object",

@@ -7,7 +7,7 @@ import heapq
 import math
 import random
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -192,7 +192,7 @@ class Desk:
             ranked = pool.serve(query.k, segment, count=count, **self._filters(variant, query))
             propensities = None if variant in self._stochastic else 1.0
         rid = name or new_request(at)
-        items = [content.id for content in ranked]
+        items = cast("list[str]", [content.id for content in ranked])
         fields = {
             "variant": variant,
             "policy": self.variants[variant],

@@ -28,7 +28,7 @@ from typing import NamedTuple
 from hellinger.errors import require
 from hellinger.serve.settings import Settings
 
-__all__ = ["ROLES", "VARIABLE", "Key", "Keys", "check_binding", "new_key", "read_keys", "revoke_key"]
+__all__ = ["Key", "Keys", "check_binding", "new_key", "read_keys", "revoke_key"]
 
 ROLES = ("read", "write", "admin")
 """Each may do what those before it may."""

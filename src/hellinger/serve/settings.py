@@ -268,7 +268,7 @@ class Settings(BaseModel):
         if variants is None:
             return value
         require(not value or value in variants, f"control is a variant ({', '.join(variants)})", control=value)
-        return value or next(iter(variants))
+        return value or list(variants)[-1]
 
     @field_validator("database")
     @classmethod

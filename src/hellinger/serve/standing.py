@@ -22,7 +22,7 @@ def standing(service: Service, control: str | None = None) -> dict[str, Any]:
         pages = held.pages.get(name)
         together = None if pages is None else Pages(pages.count, pages.squares, pages.largest, pages.most)
         totals.append(Totals(name, int(requests), int(impressions), reward, together))
-    chosen = control or settings.control or None
+    chosen = control or settings.control
     read = readout(totals, weights=desk.split.probabilities, control=chosen, sticky=desk.sticky)
     told = read.as_json()
     for row in told["variants"]:

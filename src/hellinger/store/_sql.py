@@ -10,7 +10,7 @@ import secrets
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from typing import Any, ClassVar, Protocol
 
 import orjson
@@ -19,8 +19,9 @@ from hellinger.errors import require
 from hellinger.events import Event, Logged
 from hellinger.store import _digest
 from hellinger.store._checked import checked_part, distinct
-from hellinger.store._contract import COMPACTED, Appended
-from hellinger.store.errors import StoreDamagedError, StoreUnavailableError
+from hellinger.store._contract import Appended
+from hellinger.store.errors import StoreDamagedError, StoreError, StoreUnavailableError
+from hellinger.store.limits import COMPACTED
 
 __all__ = ["Session", "SqlStore"]
 
@@ -166,7 +167,8 @@ class SqlStore(ABC):
                 digests.append(_digest.of(checked_part(part)))
                 self._gently(lambda n=number, p=part: self._change(_ADD_PART, name, n, digests[-1], p))  # type: ignore[misc]
         except BaseException:
-            self._change(_FORGET, name)
+            with suppress(StoreError):
+                self._change(_FORGET, name)
             raise
         with self._writing(alone=True) as session:
             session.run(_COMPLETE, len(digests), _digest.of_all(digests), name)

@@ -10,6 +10,8 @@ import signal
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
@@ -89,6 +91,23 @@ class Server:
             self._process.send_signal(how)
             self._process.wait(30)
             self._process = None
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Stop it in its tracks for the block, sockets open: as a machine that swaps, or a network that is cut."""
+        assert self._process is not None
+        with psycopg.connect(self.url("postgres")) as connection:
+            pids = [
+                pid for (pid,) in connection.execute("SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
+            ]
+        pids.append(self._process.pid)
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for pid in pids:
+                os.kill(pid, signal.SIGCONT)
 
     def url(self, database: str) -> str:
         """The URL of a database."""

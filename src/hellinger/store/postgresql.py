@@ -25,12 +25,12 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from hellinger.events import Event, Logged
-from hellinger.store._contract import TIMEOUT
 from hellinger.store._migrate import VERSION_TABLE, migrate
 from hellinger.store._pool import Pool
 from hellinger.store._sql import Session, SqlStore
 from hellinger.store._url import settings
 from hellinger.store.errors import StoreDamagedError, StoreUnavailableError, StoreVersionError
+from hellinger.store.limits import TIMEOUT
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -39,7 +39,9 @@ __all__ = ["PostgresqlStore"]
 
 _LOG = logging.getLogger("hellinger.store")
 _PATIENCE = 600.0  # seconds for what may take long
-_DAMAGE = (psycopg.errors.DataCorrupted, psycopg.errors.IndexCorrupted, psycopg.errors.UndefinedTable)
+_DAMAGE = (psycopg.errors.DataCorrupted, psycopg.errors.IndexCorrupted, psycopg.ProgrammingError)  # the last: a table
+# or column is missing, unless it is only the right to use it
+_PASSING = psycopg.errors.InsufficientPrivilege
 _APPEND = "SELECT last, added FROM hellinger_append(%s)"
 _LOAD = "COPY events (seq, key, kind, at, body) FROM STDIN"
 _LOCK = "SELECT pg_advisory_xact_lock('events'::regclass::oid::bigint)"
@@ -107,10 +109,11 @@ class PostgresqlStore(SqlStore):
         try:
             parameters = conninfo_to_dict(address)
         except psycopg.ProgrammingError:
-            # the driver's words quote the URL, and with it the password
-            raise ValueError(
-                "a URL of PostgreSQL must be postgresql://user:password@host:port/database?setting=value"
-            ) from None
+            parameters = {"host": "@"}
+        # a password that is not quoted ends up among the rest, and the driver's words quote the whole URL
+        if "@" in str(parameters.get("host", "")) or set(str(parameters.get("port", ""))) - set("0123456789,"):
+            form = "postgresql://user:password@host:port/database?setting=value"
+            raise ValueError(f"a URL of PostgreSQL must be {form}, the password percent-encoded")
         return cls(parameters, timeout=given["timeout"])
 
     @classmethod
@@ -214,7 +217,8 @@ class PostgresqlStore(SqlStore):
         try:
             yield
         except psycopg.Error as error:
-            kind = StoreDamagedError if isinstance(error, _DAMAGE) else StoreUnavailableError
+            damaged = isinstance(error, _DAMAGE) and not isinstance(error, _PASSING)
+            kind = StoreDamagedError if damaged else StoreUnavailableError
             # the primary message alone: the details of some errors quote what was written
             words = error.diag.message_primary or str(error) or type(error).__name__
             raise kind(f"{self._where}: {self._without_password(words)}") from None
