@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Any
@@ -70,30 +71,63 @@ class Request:
 
 
 class Requests:
-    """The requests last used, by name; the others are in the log."""
+    """The requests last used, by name; the others are in the log.
+
+    Whoever looks a request up in order to change it later asks for it to be kept (:meth:`keep`) until that is done:
+    forgotten in between and recalled from an older reading of the log, it would not know what came of it meanwhile.
+    """
 
     def __init__(self, limit: int = 100_000) -> None:
         self.limit = limit
         self._held: OrderedDict[str, Request] = OrderedDict()
+        self._kept: dict[str, int] = {}
+        self._aside: dict[str, Request] = {}
+        """Requests kept that would have gone otherwise."""
+        self._lock = threading.Lock()
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self._held) + len(self._aside)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._held
+        return name in self._held or name in self._aside
 
     def get(self, name: str) -> Request | None:
         """The request of this name, if it is in memory."""
         request = self._held.get(name)
-        if request is not None:
-            self._held.move_to_end(name)
+        if request is None:
+            return self._aside.get(name)
+        self._held.move_to_end(name)
         return request
 
     def put(self, name: str, request: Request) -> None:
         """Hold a request; the one longest unused goes where there are too many."""
+        self._aside.pop(name, None)
         self._held[name] = request
         if len(self._held) > self.limit:
-            self._held.popitem(last=False)
+            oldest, gone = self._held.popitem(last=False)
+            if oldest in self._kept:
+                self._aside[oldest] = gone
+
+    def drop(self, name: str) -> None:
+        """Forget a request."""
+        self._held.pop(name, None)
+        self._aside.pop(name, None)
+
+    def keep(self, names: Iterable[str]) -> None:
+        """Forget none of these until :meth:`release`, those that are not here yet included. From any thread."""
+        with self._lock:
+            for name in names:
+                self._kept[name] = self._kept.get(name, 0) + 1
+
+    def release(self, names: Iterable[str]) -> None:
+        """Take back one :meth:`keep`."""
+        with self._lock:
+            for name in names:
+                times = self._kept.pop(name) - 1
+                if times:
+                    self._kept[name] = times
+                elif name in self._aside:
+                    self.put(name, self._aside[name])
 
     def recall(self, thread: Iterable[Logged], through: int) -> None:
         """Hold requests from what the log says of them up to a place, where they are not held already."""
@@ -101,7 +135,7 @@ class Requests:
         for event in thread:
             name = request_of(event.key)
             if event.kind == "rank":
-                if name not in self._held:
+                if name not in self:
                     fresh[name] = Request.of(event.at, event.fields)
             elif event.seq <= through and name in fresh:
                 fields = event.fields

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from hellinger.events import Logged
+from hellinger.ledger import Ledger
 from hellinger.serve.desk import Desk, Draft
 from hellinger.store import Store, StoreUnavailableError
 
@@ -28,12 +29,14 @@ class JournalFullError(StoreUnavailableError):
 class _Entry:
     """Drafts that are written together, and who waits for them."""
 
-    __slots__ = ("drafts", "lasting", "waiter")
+    __slots__ = ("drafts", "lasting", "spoken_of", "waiter")
 
     def __init__(self, drafts: Sequence[Draft], lasting: bool, waiter: asyncio.Future[list[int | None]]) -> None:
         self.drafts = drafts
         self.lasting = lasting
         self.waiter = waiter
+        self.spoken_of = Ledger.spoken_of(draft.event for draft in drafts)
+        """Requests that must stay in memory until this is in the log."""
 
 
 class Journal:
@@ -107,8 +110,7 @@ class Journal:
         if not drafts:
             waiter.set_result([])
             return waiter
-        if self.waiting + len(drafts) > self.limit:
-            raise JournalFullError(f"`waiting events <= {self.limit}` must hold, but {self.waiting} wait already")
+        self.check_room(len(drafts))
         if self.away:
             if not lasting:
                 raise StoreUnavailableError("the store is away")
@@ -116,10 +118,16 @@ class Journal:
         self.waiting += len(drafts)
         self._idle.clear()
         entry = _Entry(drafts, lasting, waiter)
+        self.desk.ledger.requests.keep(entry.spoken_of)
         with self._wake:
             self._entries.append(entry)
             self._wake.notify()
         return waiter
+
+    def check_room(self, count: int = 1) -> None:
+        """Raise where so many more may not wait: to be asked before anything takes effect that is to be written."""
+        if self.waiting + count > self.limit:
+            raise JournalFullError(f"`waiting events <= {self.limit}` must hold, but {self.waiting} wait already")
 
     def write_chores(self, drafts: Sequence[Draft]) -> None:
         """Write what nobody waits for."""
@@ -145,7 +153,12 @@ class Journal:
         await asyncio.to_thread(self._thread.join, 5.0)
 
     def _took(
-        self, entries: list[_Entry], places: list[list[int | None]], events: list[Logged], thread: list[Logged]
+        self,
+        entries: list[_Entry],
+        places: list[list[int | None]],
+        events: list[Logged],
+        thread: list[Logged],
+        spoken_of: list[str],
     ) -> None:
         """The log has got these."""
         mine: dict[int, Draft] = {}
@@ -157,13 +170,19 @@ class Journal:
         ordered += [(Logged(seq, *draft.event), draft.fields) for seq, draft in sorted(mine.items())]  # type: ignore[misc]
         try:
             self.desk.commit(ordered, thread)
+            for entry, seqs in zip(entries, places, strict=True):
+                for draft, seq in zip(entry.drafts, seqs, strict=True):
+                    if seq is None and draft.event.key in self.desk.pending:
+                        self.desk.retract(draft.event.key)
         finally:
+            self.desk.ledger.requests.release(spoken_of)
             if self.away:
                 log.warning("the store is back")
             self.away = False
             self.reached = time.monotonic()
             for entry, seqs in zip(entries, places, strict=True):
                 self.waiting -= len(entry.drafts)
+                self.desk.ledger.requests.release(entry.spoken_of)
                 if not entry.waiter.done():
                     entry.waiter.set_result(seqs)
             if not self.waiting:
@@ -173,8 +192,22 @@ class Journal:
         """These could not be written."""
         if not self.away:
             log.error("the store is away: %s", reason)
-        self.waiting -= sum(len(entry.drafts) for entry in dropped)
+        for entry in dropped:
+            self.waiting -= len(entry.drafts)
+            self.desk.ledger.requests.release(entry.spoken_of)
         self._lose([*dropped, *kept])
+        if not self.waiting:
+            self._idle.set()
+
+    def _refused(self, entry: _Entry, error: Exception) -> None:
+        """No log could hold this."""
+        self.waiting -= len(entry.drafts)
+        self.desk.ledger.requests.release(entry.spoken_of)
+        for draft in entry.drafts:
+            if draft.event.key in self.desk.pending:
+                self.desk.retract(draft.event.key)
+        if not entry.waiter.done():
+            entry.waiter.set_exception(error)
         if not self.waiting:
             self._idle.set()
 
@@ -198,8 +231,12 @@ class Journal:
             last = time.monotonic()
             self._in_flight, self._busy_since = entries, last
             try:
-                self._commit(entries)
-            except StoreUnavailableError as error:
+                self._attempt(entries)
+            except Exception as error:
+                if self._loop.is_closed():
+                    return
+                if not isinstance(error, StoreUnavailableError):
+                    log.exception("the journal stumbled")
                 kept = [entry for entry in entries if entry.lasting]
                 dropped = [entry for entry in entries if not entry.lasting]
                 with self._wake:
@@ -208,14 +245,20 @@ class Journal:
                 if self._stop:
                     return
                 time.sleep(RETRY)
-            except Exception:
-                if self._loop.is_closed():
-                    return
-                log.exception("the journal stumbled")
-                self._tell(self._failed, entries, [], "see above")
-                time.sleep(RETRY)
             finally:
                 self._in_flight, self._busy_since = [], None
+
+    def _attempt(self, entries: list[_Entry]) -> None:
+        """Write entries. One that no log could hold must not take the others along: each is tried alone then."""
+        try:
+            self._commit(entries)
+        except ValueError as error:
+            if len(entries) == 1:
+                log.error("the log cannot hold this: %s", error)
+                self._tell(self._refused, entries[0], error)
+            for entry in list(entries) if len(entries) > 1 else ():
+                self._attempt([entry])
+                entries.remove(entry)  # done: should the store go away now, only the others are tried again
 
     def _next(self, last: float) -> list[_Entry] | None:
         """What waits, once the pause since the last commit is over; nothing when it is time to look what others did."""
@@ -245,15 +288,22 @@ class Journal:
         for entry in entries:
             places.append(appended.seqs[start : start + len(entry.drafts)])
             start += len(entry.drafts)
-        self._after = max((seq for seq in appended.seqs if seq is not None), default=self._after)
         self._hand(entries, places, appended.others)
 
     def _hand(self, entries: list[_Entry], places: list[list[int | None]], events: list[Logged]) -> None:
-        if events:
-            self._after = max(self._after, events[-1].seq)
-        missing = self.desk.ledger.missing(events) if events else []
-        thread = self.store.thread(missing) if missing else []
-        self._tell(self._took, entries, places, events, thread)
+        ledger = self.desk.ledger
+        spoken_of = ledger.spoken_of(events)
+        ledger.requests.keep(spoken_of)
+        try:
+            missing = ledger.missing(events) if events else []
+            thread = self.store.thread(missing) if missing else []
+        except BaseException:
+            ledger.requests.release(spoken_of)
+            raise
+        # not before: had the log not answered, all of this would have to come among the others next time
+        last = events[-1].seq if events else 0
+        self._after = max(self._after, last, *(seq for seqs in places for seq in seqs if seq is not None))
+        self._tell(self._took, entries, places, events, thread, spoken_of)
 
     def _tell(self, what: Callable[..., None], *arguments: object) -> None:
         self._loop.call_soon_threadsafe(what, *arguments)

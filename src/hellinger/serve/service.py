@@ -7,10 +7,12 @@ import hashlib
 import hmac
 import logging
 import os
+import re
 import sys
 import time
 from base64 import urlsafe_b64encode
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
 from hellinger.errors import require
@@ -30,6 +32,8 @@ log = logging.getLogger(__name__)
 
 CHORES = 0.25
 """Seconds between two rounds of chores."""
+_REQUEST = re.compile(r"[A-Za-z0-9_-]{22}").fullmatch
+"""What every request's name looks like: see ``hellinger.events.new_request``."""
 SWEEP = 60.0
 """Seconds between two looks for contents beyond hope."""
 
@@ -60,6 +64,8 @@ class Service:
         self.snapshot_at = desk.ledger.seq
         self.snapshot_time = time.monotonic()
         self._snapshot: asyncio.subprocess.Process | None = None
+        self._making: dict[str, asyncio.Task[dict[str, Any]]] = {}
+        """Rankings under way that were asked for by an idempotency key."""
         self._chores = asyncio.create_task(self._keep_house(), name="chores")
 
     @classmethod
@@ -99,53 +105,81 @@ class Service:
 
     async def rank(self, query: Query, idempotency_key: str | None = None) -> dict[str, Any]:
         """A ranking, durable before it is answered while the store is there; fields of its event, and its name."""
-        name = None
-        if idempotency_key is not None:
-            name = self._named(idempotency_key)
+        if idempotency_key is None:
+            self.journal.check_room()
+            draft = self.desk.rank(query, now())
+            await self.journal.write((draft,), lasting=True)
+            return draft.fields | {"request_id": draft.event.key}
+        name = self._named(idempotency_key)
+        making = self._making.get(name)
+        if making is None:
+            making = self._making[name] = asyncio.create_task(self._rank_once(query, name))
+            making.add_done_callback(lambda _: self._making.pop(name))
+        return await asyncio.shield(making)  # whoever asks the same meanwhile waits for the same
+
+    async def _rank_once(self, query: Query, name: str) -> dict[str, Any]:
+        """The ranking of this name: that in the log if there is one, else a new one."""
+        desk, requests = self.desk, self.desk.ledger.requests
+        requests.keep([name])
+        try:
             known = await self._former(name)
+            while known is None and name in requests and name not in desk.pending and not self.journal.away:
+                known = await self._former(name)  # another copy's, of which the log has told in the meantime
             if known is not None:
                 return known
-        draft = self.desk.rank(query, now(), name)
-        await self.journal.write((draft,), lasting=True)
-        return draft.fields | {"request_id": draft.event.key}
+            self.journal.check_room()
+            draft = desk.pending.get(name) or desk.rank(query, now(), name)
+            places = await self.journal.write((draft,), lasting=True)
+            if places == [None]:
+                known = await self._former(name)
+            return known or draft.fields | {"request_id": name}
+        finally:
+            requests.release([name])
 
     def _named(self, key: str) -> str:
         digest = hmac.new(self.secret, key.encode(), hashlib.sha256).digest()[:16]
         return urlsafe_b64encode(digest).decode().rstrip("=")
 
     async def _former(self, name: str) -> dict[str, Any] | None:
-        """The answer given under this name before."""
-        while name in self.desk.pending:
-            if self.journal.away:
-                raise StoreUnavailableError("the store is away")
-            await asyncio.sleep(0.001)
-        for event in await asyncio.to_thread(self.store.thread, [name]):
-            if event.kind == "rank":
-                return event.fields | {"request_id": name}
-        return None
+        """The answer given under this name before, as far as it can be known: rankings go on without the store."""
+        if self.journal.away:
+            return None
+        try:
+            thread = await asyncio.to_thread(self.store.thread, [name])
+        except StoreUnavailableError:
+            return None
+        return next((event.fields | {"request_id": name} for event in thread if event.kind == "rank"), None)
 
     async def feedback(self, given: Sequence[Feedback]) -> Outcome:
         """Take feedback in; what is accepted is durable, and the next ranking knows of it."""
-        await self._recall([one.request for one in given])
-        return await self._settle(self.desk.sort(given, now()))
+        async with self._recalled([one.request for one in given]):
+            return await self._settle(self.desk.sort(given, now()))
 
     async def seen(self, given: Sequence[tuple[str, str]]) -> Outcome:
         """Take confirmed impressions in."""
-        await self._recall([name for name, _ in given])
-        return await self._settle(self.desk.sort_seen(given, now()))
+        async with self._recalled([name for name, _ in given]):
+            return await self._settle(self.desk.sort_seen(given, now()))
 
-    async def _recall(self, names: Sequence[str]) -> None:
-        missing = self.desk.missing(names)
-        if missing:
-            if self.journal.away:
-                raise StoreUnavailableError("the store is away")
-            thread: list[Logged] = await asyncio.to_thread(self.store.thread, missing)
-            self.desk.recall(thread)
+    @asynccontextmanager
+    async def _recalled(self, names: Iterable[str]) -> AsyncIterator[None]:
+        """Have requests in memory, as far as the log knows them."""
+        possible = {name for name in names if _REQUEST(name)}  # "item" is the beginning of others' keys
+        self.desk.ledger.requests.keep(possible)
+        try:
+            missing = self.desk.missing(possible)
+            if missing:
+                if self.journal.away:
+                    raise StoreUnavailableError("the store is away")
+                thread: list[Logged] = await asyncio.to_thread(self.store.thread, missing)
+                self.desk.recall(thread)
+            yield
+        finally:
+            self.desk.ledger.requests.release(possible)
 
     async def _settle(self, sorted_: Sorted) -> Outcome:
         places = await self.journal.write(sorted_.drafts)
         fresh = [j for j, seq in zip(sorted_.places, places, strict=True) if seq is not None]
-        late = sum(j in sorted_.late for j in fresh) + sum(j not in sorted_.places for j in sorted_.late)
+        late = sum(j in sorted_.late for j in fresh) + len(sorted_.late.difference(sorted_.places))
         learned = sum(j not in sorted_.late for j in fresh)
         again = len(sorted_.duplicate) + len(places) - len(fresh)
         outcome = Outcome(learned, again, late, len(sorted_.unknown), sorted_.rejected)
