@@ -159,9 +159,12 @@ class SqliteStore(SqlStore):
 
     def _insert(self, events: Sequence[Event]) -> tuple[int, int]:
         if len(events) <= _ROWS:
-            with self._translated(), self._turn:
-                connection = self._the_writer()
-                return self._once_free(lambda: _insert_rows(connection, events))
+            try:  # said at length: a context manager written as a generator would cost as much as the row
+                with self._turn:
+                    connection = self._the_writer()
+                    return self._once_free(lambda: _insert_rows(connection, events))
+            except sqlite3.Error as error:
+                raise self._said(error) from error
         with self._writing() as session:
             counts = [_insert_rows(session.connection, events[i : i + _ROWS]) for i in range(0, len(events), _ROWS)]
         return max(last for last, _ in counts), sum(added for _, added in counts)
@@ -198,11 +201,12 @@ class SqliteStore(SqlStore):
 
         SQLite itself looks again only every tenth of a second: beside a busy writer it would hardly ever be lucky.
         """
-        until = time.monotonic() + self._timeout
+        until = 0.0
         while True:
             try:
                 return write()
             except sqlite3.OperationalError as error:
+                until = until or time.monotonic() + self._timeout
                 if _code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > until:
                     raise
             time.sleep(0.001)
