@@ -38,6 +38,7 @@ bench: install  ## Measure speed, as ratios within one run
 	$(BIN)/python benchmarks/lab.py
 	$(BIN)/python benchmarks/pool.py
 	$(BIN)/python benchmarks/shell.py
+	$(BIN)/python benchmarks/store.py
 
 lock: install  ## Pin what pyproject.toml asks for, with hashes
 	$(BIN)/python -m pip install --quiet pip-tools
