@@ -29,8 +29,8 @@ def kernel_alone(pool: Pool) -> tuple[float, float]:
     """Microseconds in the compiled ranking of 20, the cost of calling it taken off; and that cost."""
 
     def query(state: _layout.State) -> Callable[[], object]:
-        arguments = (pool.policy.rule, state, pool._prior.table, pool._t, float(len(pool)), _EVERYTHING, -1, 1)
-        outputs = (np.empty(20, np.int64), np.empty(20))
+        arguments = (pool.policy.rule, state, pool._prior.table, pool._t, _EVERYTHING, -1, 1, False)
+        outputs = (np.empty(20, np.int64), np.empty((20, 4), np.int64))
         code = entry(_merge.merge, *arguments, *outputs)
         return lambda: code(*arguments, *outputs)
 
@@ -41,9 +41,9 @@ def kernel_alone(pool: Pool) -> tuple[float, float]:
 def full_scan(pool: Pool) -> list[tuple[int, float]]:
     """The best 20 by the compiled index of every content: one pass for the index, one for the best."""
     slots = np.arange(len(pool))
-    chosen, scores = np.empty(20, np.int64), np.empty(20)
-    _scan.select(pool._store.state, slots, pool._values(slots), _EVERYTHING, -1, 1, chosen, scores)
-    return list(zip(chosen.tolist(), scores.tolist(), strict=True))
+    chosen, rows = np.empty(20, np.int64), np.empty((20, 4), np.int64)
+    _scan.select(pool._store.state, 1.0, slots, pool._values(slots), _EVERYTHING, -1, 1, False, chosen, rows)
+    return list(zip(chosen.tolist(), rows[:, 1].view(float).tolist(), strict=True))
 
 
 def line(what: str, value: float, unit: str, target: str, met: bool) -> None:

@@ -11,6 +11,7 @@ import typer
 import hellinger
 from hellinger import cli, families, lab, policies, pool, theory
 from hellinger.policies import balls, levels
+from hellinger.serve.settings import Settings, Shown
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -66,6 +67,17 @@ def test_ball_is_documented(name: str) -> None:
 @pytest.mark.parametrize("name", _commands())
 def test_command_is_documented(name: str) -> None:
     assert f"\n| `hellinger {name}" in _section("Command line"), f"command {name!r} has no row in docs/reference.md"
+
+
+@pytest.mark.parametrize("shown", Settings().show(), ids=lambda shown: shown.name)
+def test_setting_is_documented(shown: Shown) -> None:
+    default = "none" if shown.default is None else str(shown.default).lower()
+    if isinstance(shown.default, dict):
+        default = ", ".join(shown.default)
+    elif isinstance(shown.default, str):
+        default = shown.default
+    row = f"| `{shown.name}` | {f'`{default}`' if default else ''} | {shown.description} |"
+    assert row in _section("Settings").splitlines(), f"docs/reference.md must have the row {row}"
 
 
 @pytest.mark.parametrize("name", theory.__all__)

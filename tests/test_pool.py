@@ -197,6 +197,16 @@ def test_ids_of_both_kinds_and_numpy() -> None:
     assert -7 in pool
 
 
+def test_unknown_strings_among_many_in_a_pool_that_was_emptied() -> None:
+    pool = Pool("hellinger-ucb")
+    pool.add(["a", "b"])
+    with pytest.raises(ValueError, match="'c'"):
+        pool.record_many(["a", "c", "b"], 1)
+    pool.remove(["a", "b"])
+    with pytest.raises(ValueError, match="'a'"):
+        pool.record_many(["a", "c"], 1)
+
+
 def test_strings_with_one_hash(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ids whose keys collide are still told apart."""
     monkeypatch.setattr("hellinger.pool._ids.hash", lambda name: len(name), raising=False)

@@ -117,6 +117,9 @@ class Comparison(RuleBasedStateMachine):
         assert len(self.pool) == len(self.model.contents)
         assert self.pool.rounds == self.model.rounds
         assert self.pool.ids == list(self.model.contents)
+        shown = {name for name, content in self.model.contents.items() if not content.hidden}
+        assert self.pool.eligible == len(shown)
+        assert {name for name in NAMES if self.pool.offers(name)} == shown
 
 
 @pytest.mark.parametrize("ties", ["random", "oldest"])
@@ -139,6 +142,21 @@ def test_many_contents_with_large_counts(spec: str) -> None:
     model = Model({i: Content(a, b) for i, (a, b) in enumerate(zip(n, s, strict=True))}, float(n.sum()))
     model.check(pool, ranked, 3000, model.index(pool))
     assert pool.explain().startswith("grouped")
+
+
+@pytest.mark.parametrize("ties", ["random", "oldest"])
+@pytest.mark.parametrize("crowd", [1, 2000])
+def test_skipping_thousands_of_cells_or_equals(ties: str, crowd: int) -> None:
+    """A ranking that must pass over far more than it gives out, in cells of one or in one of many."""
+    rng = np.random.default_rng(9)
+    n = rng.permutation(4000).astype(float) // crowd
+    s = np.zeros(4000)
+    pool = Pool("ucb1", seed=1, ties=ties)  # type: ignore[arg-type]
+    pool.load(range(4000), n, s)
+    model = Model({i: Content(a) for i, a in enumerate(n)}, float(n.sum()))
+    seen = [content.id for content in pool.rank(3000)]
+    for _ in range(2):
+        model.check(pool, pool.rank(3, exclude=seen), 3, model.index(pool), exclude=set(seen))
 
 
 def test_ties_are_broken_uniformly() -> None:

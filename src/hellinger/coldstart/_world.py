@@ -79,7 +79,7 @@ def live(
     store.add(np.arange(held), held, n=0.0, s=0.0, tags=0, stratum=0, born=0.0)
     prior = Prior(rule, learned=learned)
     rng = np.random.default_rng(seed)
-    slots, scores, values = np.empty(site.batch, np.int64), np.empty(site.batch), np.empty(held)
+    slots, rows, values = np.empty(site.batch, np.int64), np.empty((site.batch, 4), np.int64), np.empty(held)
     everything, everyone = np.empty(0, np.bool_), np.arange(held)
     merge: Any = None
     shown, clicks, come, next_day = 0, 0.0, held, site.day if site.arrivals else math.inf
@@ -94,7 +94,7 @@ def live(
         total = float(store.items["n"].sum()) if prior.learned and site.arrivals else float(shown)
         tie = (seed * 0x9E3779B97F4A7C15 + shown * 0xD1B54A32D192ED03) & ((1 << 62) - 1)
         if merging:
-            query = (rule, store.state, prior.table, total + 1.0, float(held), everything, -1, tie, slots, scores)
+            query = (rule, store.state, prior.table, total + 1.0, everything, -1, tie, False, slots, rows)
             if merge is None:
                 merge = entry(_merge.merge, *query)
             merge(*query)

@@ -1,32 +1,29 @@
-"""x"""
+"""The experiment: how traffic is split between variants, and what the figures say."""
 
+from __future__ import annotations
+
+from hellinger.experiment.best import probability_best
+from hellinger.experiment.names import display_name
+from hellinger.experiment.ratio import SampleRatio, sample_ratio
+from hellinger.experiment.readout import Readout, Row, readout
+from hellinger.experiment.sequences import lift_bounds, order_evidence, rate_bounds
 from hellinger.experiment.split import Split
-from typing import NamedTuple
+from hellinger.experiment.totals import Pages, Totals
+from hellinger.experiment.verdict import Verdict
 
-
-class Totals(NamedTuple):
-    variant: str
-    requests: int
-    impressions: float
-    reward: float
-
-
-class R:
-    def __init__(s, t):
-        s.t = t
-
-    def as_json(s):
-        return {
-            "variants": [
-                {**x._asdict(), "rate": x.reward / x.impressions if x.impressions else None, "low": 0, "high": 1}
-                for x in s.t
-            ]
-        }
-
-
-def readout(t, **k):
-    return R(t)
-
-
-def rate_interval(n, s):
-    return 0.0, 1.0
+__all__ = [
+    "Pages",
+    "Readout",
+    "Row",
+    "SampleRatio",
+    "Split",
+    "Totals",
+    "Verdict",
+    "display_name",
+    "lift_bounds",
+    "order_evidence",
+    "probability_best",
+    "rate_bounds",
+    "readout",
+    "sample_ratio",
+]

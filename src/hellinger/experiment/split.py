@@ -41,13 +41,14 @@ class Split:
 
     .. math:: \log u_v / w_v
 
-    wins. Their negatives are exponential variables with rates w, so v wins with probability w(v)/Σw. The other variants'
-    draws and scores do not depend on v's weight: when it grows, users move to v and none between the others; when it
-    shrinks, or v is taken out, only v's users move. (The others' *weights* stay as they were; their probabilities cannot.)
-    No rule with these probabilities before and after can move fewer. The order of the variants does not matter.
+    wins. Their negatives are exponential variables with rates w, so v wins with probability w(v)/Σw. The other
+    variants' draws and scores do not depend on v's weight: when it grows, users move to v and none between the others;
+    when it shrinks, or v is taken out, only v's users move. (The others' *weights* stay as they were; their
+    probabilities cannot.) No rule with these probabilities before and after can move fewer. The order of the variants
+    does not matter.
 
-    One BLAKE2 hash of the user, keyed by the salt, is multiplied modulo 2⁶⁴ by an odd number of each variant's own: over
-    all hashes the draws of n variants are a lattice of 2⁶⁴ points in the n-cube, as even as points can be.
+    One BLAKE2 hash of the user, keyed by the salt, is multiplied modulo 2⁶⁴ by an odd number of each variant's own:
+    over all hashes the draws of n variants are a lattice of 2⁶⁴ points in the n-cube, nearly as even as can be.
 
     Examples
     --------
@@ -108,7 +109,7 @@ class Split:
         draws = self._draws.unpack(product.to_bytes(self._draws.size, "little"))
         if self._powers is None:
             return self._answers[draws.index(max(draws))]
-        # u^(1/w) has the order of log u / w; the power of the largest weight is 1, so that the greatest never underflows
+        # u^(1/w) has the order of log u / w; the largest weight's power is 1, so that the greatest never underflows
         scores = [(draw * _SCALE) ** power for draw, power in zip(draws, self._powers, strict=True)]
         return self._answers[scores.index(max(scores))]
 

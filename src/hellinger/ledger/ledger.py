@@ -20,17 +20,46 @@ COMMON = ""
 
 
 class Counts:
-    """Impressions and rewards of each content, by slot, in one variant and segment."""
+    """Impressions and rewards of each content, by slot, in one variant and segment.
 
-    __slots__ = ("n", "s")
+    What is noted is added up when it is asked for, or when much has gathered: one at a time would cost ten times more.
+    """
+
+    __slots__ = ("_n", "_noted", "_s")
 
     def __init__(self) -> None:
-        self.n: npt.NDArray[np.float64] = np.zeros(0)
-        self.s: npt.NDArray[np.float64] = np.zeros(0)
+        self._n: npt.NDArray[np.float64] = np.zeros(0)
+        self._s: npt.NDArray[np.float64] = np.zeros(0)
+        self._noted: tuple[list[int], list[float], list[float]] = ([], [], [])
 
-    def reach(self, size: int) -> None:
-        """Make room for so many slots."""
-        self.n, self.s = grown(self.n, size), grown(self.s, size)
+    def note(self, slots: Sequence[int], n: Sequence[float], s: Sequence[float]) -> None:
+        """Add to the counts of some contents."""
+        noted = self._noted
+        noted[0].extend(slots)
+        noted[1].extend(n)
+        noted[2].extend(s)
+        if len(noted[0]) > 20_000:
+            self._settle()
+
+    def _settle(self) -> None:
+        slots, n, s = self._noted
+        if slots:
+            self._noted = ([], [], [])
+            size = max(slots) + 1
+            self._n, self._s = grown(self._n, size), grown(self._s, size)
+            np.add.at(self._n, slots, n)
+            np.add.at(self._s, slots, s)
+
+    def of(self, slots: npt.NDArray[np.intp], size: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Impressions and rewards of these contents, in a catalogue of so many."""
+        self._settle()
+        self._n, self._s = grown(self._n, size), grown(self._s, size)
+        return self._n[slots], self._s[slots]
+
+    def set(self, slots: npt.NDArray[Any], n: npt.NDArray[Any], s: npt.NDArray[Any], size: int) -> None:
+        """Put the counts of these contents in place, in a catalogue of so many."""
+        self._n, self._s = np.zeros(size), np.zeros(size)
+        self._n[slots], self._s[slots] = n, s
 
 
 class Listener(Protocol):
@@ -95,15 +124,19 @@ class Ledger:
         getattr(self, f"_{event.kind}")(event, event.fields if fields is None else fields)
         self.seq = event.seq
 
-    def open(self, name: str, request: Request, slots: list[int] | None = None) -> None:
-        """Count a ranking and hold it for its feedback; ``slots`` of its items where they are known to be current."""
+    def open(self, name: str, request: Request, slots: list[int] | None = None, *, told: bool = False) -> None:
+        """Count a ranking and hold it for its feedback.
+
+        ``slots`` are those of its items, where they are known to be current; ``told`` if the listener knows already.
+        """
         self.requests.put(name, request)
         shown = len(request.items) if request.counted else 0
         self.series.add(request.variant, request.at, 1, shown, 0)
+        self.series.together(request.variant).opened(len(request.items))
         if request.counted:
             if slots is None:
                 slots = [slot for item in request.items if (slot := self._slot(item, request.through)) is not None]
-            self._count(request.variant, request.segment, slots, [1.0] * len(slots), [0.0] * len(slots))
+            self._count(request.variant, request.segment, slots, [1.0] * len(slots), [0.0] * len(slots), told=told)
 
     def _rank(self, event: Logged, fields: dict[str, Any]) -> None:
         self.open(event.key, Request.of(event.at, fields))
@@ -125,6 +158,8 @@ class Ledger:
         if not shown and not reward:
             return
         self.series.add(request.variant, at, 0, shown, reward)
+        if reward:
+            self.series.together(request.variant).rose(request.reward, reward)
         slot = self._slot(item, request.through)
         if slot is not None:
             self._count(request.variant, request.segment, [slot], [float(shown)], [reward])
@@ -187,6 +222,7 @@ class Ledger:
             n, s = row["impressions"], row["rewards"]
             if variant != COMMON:
                 self.series.add(variant, row["to"] or event.at, 0, n, s)
+                self.series.together(variant).brought(n, s)
             slot = self.catalogue.slots.get(row["item"])
             if slot is not None:
                 self._count(variant, segment, [slot], [n], [s])
@@ -198,19 +234,21 @@ class Ledger:
         slot = self.catalogue.slots.get(item)
         return slot if slot is not None and self.catalogue["since"][slot] <= through else None
 
-    def _count(self, variant: str, segment: str, slots: Sequence[int], n: Sequence[float], s: Sequence[float]) -> None:
+    def _count(
+        self,
+        variant: str,
+        segment: str,
+        slots: Sequence[int],
+        n: Sequence[float],
+        s: Sequence[float],
+        *,
+        told: bool = False,
+    ) -> None:
         counts = self.counts.get((variant, segment))
         if counts is None:
             counts = self.counts[variant, segment] = Counts()
-        counts.reach(len(self.catalogue.ids))
-        if len(slots) == 1:
-            counts.n[slots[0]] += n[0]
-            counts.s[slots[0]] += s[0]
-        else:
-            places = np.array(slots, np.intp)
-            counts.n[places] += n
-            counts.s[places] += s
-        if self.listener:
+        counts.note(slots, n, s)
+        if self.listener and not told:
             self.listener.counted(variant, segment, slots, n, s)
 
     def sums(
@@ -222,9 +260,9 @@ class Ledger:
         wanted = set(variants)
         for (variant, held), counts in self.counts.items():
             if variant in wanted and segment in (None, held):
-                counts.reach(len(self.catalogue.ids))
-                n += counts.n[places]
-                s += counts.s[places]
+                more_n, more_s = counts.of(places, len(self.catalogue.ids))
+                n += more_n
+                s += more_s
         return n, s
 
     @property

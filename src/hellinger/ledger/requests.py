@@ -14,7 +14,7 @@ __all__ = ["Request", "Requests", "request_of"]
 class Request:
     """One ranking: who made it, what it showed, and what has come of it so far."""
 
-    __slots__ = ("at", "counted", "given", "items", "seen", "segment", "through", "variant")
+    __slots__ = ("at", "counted", "given", "items", "reward", "seen", "segment", "through", "variant")
 
     def __init__(
         self, variant: str, segment: str, at: int, through: int, items: tuple[str, ...], *, counted: bool
@@ -28,6 +28,8 @@ class Request:
         """Whether its impressions count at serving."""
         self.given: dict[str, dict[str, float]] | None = None
         """Points by item and kind of feedback."""
+        self.reward = 0.0
+        """What all its impressions have earned."""
         self.seen: set[str] | None = None
         """Items confirmed as seen, where they are to be confirmed."""
 
@@ -58,7 +60,9 @@ class Request:
             return 0.0
         before = sum(kinds.values())
         kinds[kind] = points
-        return min(1.0, before + points) - min(1.0, before)
+        rise = min(1.0, before + points) - min(1.0, before)
+        self.reward += rise
+        return rise
 
     def has(self, item: str, kind: str) -> bool:
         """Whether this feedback was noted already."""

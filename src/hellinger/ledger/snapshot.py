@@ -42,8 +42,7 @@ def dumped(ledger: Ledger) -> Iterator[bytes]:
     }
     frames = [_parquet(items)]
     for counts in ledger.counts.values():
-        counts.reach(len(held.ids))
-        n, s = counts.n[kept], counts.s[kept]
+        n, s = counts.of(kept, len(held.ids))
         some = np.flatnonzero((n != 0) | (s != 0))
         frames.append(_parquet(pl.DataFrame({"slot": some, "n": n[some], "s": s[some]})))
     for block in (orjson.dumps(header), *frames):
@@ -70,9 +69,7 @@ def loaded(parts: Iterable[bytes], *, cache: int = 100_000) -> Ledger:
     for variant, segment in header["counts"]:
         frame = pl.read_parquet(io.BytesIO(next(blocks)))
         counts = ledger.counts[variant, segment] = Counts()
-        counts.reach(len(held.ids))
-        slots = frame["slot"].to_numpy()
-        counts.n[slots], counts.s[slots] = frame["n"].to_numpy(), frame["s"].to_numpy()
+        counts.set(frame["slot"].to_numpy(), frame["n"].to_numpy(), frame["s"].to_numpy(), len(held.ids))
     ledger.gone = {v: {int(slot): why for slot, why in slots.items()} for v, slots in header["gone"].items()}
     ledger.series = Series.of(header["series"])
     return ledger

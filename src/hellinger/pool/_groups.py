@@ -276,7 +276,7 @@ def place(st: State, slots: Slots, first: int) -> int:
     return slots.size
 
 
-@jit
+@inline
 def renumber(st: State, old: int, new: int) -> None:
     """Move an item to another, vacant place of the array."""
     st.items[new] = st.items[old]

@@ -1,4 +1,4 @@
-"""A max-heap for use inside a kernel: keys with two whole numbers and a float each, in arrays that grow."""
+"""A max-heap for use inside a kernel: keys with two whole numbers and a float each, in an array with room for all."""
 
 from __future__ import annotations
 
@@ -6,27 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from hellinger._jit import helper, inline
+from hellinger._jit import inline
 
-__all__ = ["drop", "new", "push"]
+__all__ = ["ENTRY", "drop", "push"]
 
-_ENTRY = np.dtype([("key", np.float64), ("a", np.int64), ("b", np.int64), ("value", np.float64)])
-
-
-@helper
-def new(capacity: int) -> Any:
-    """An empty heap."""
-    return np.empty(capacity, _ENTRY)
+ENTRY = np.dtype([("key", np.float64), ("a", np.int64), ("b", np.int64), ("value", np.float64)])
 
 
 @inline
-def push(entries: Any, size: Any, key: float, a: Any, b: Any, value: float) -> Any:
-    """Add an entry to a heap of that size; returns its array, a larger one where it was full."""
-    if size == entries.size:
-        longer = np.empty(2 * size, _ENTRY)
-        for j in range(size):  # a slice would compile ten times as long
-            longer[j] = entries[j]
-        entries = longer
+def push(entries: Any, size: Any, key: float, a: Any, b: Any, value: float) -> None:
+    """Add an entry to a heap of that size."""
     hole = size
     while hole > 0:
         parent = (hole - 1) >> 1
@@ -39,7 +28,6 @@ def push(entries: Any, size: Any, key: float, a: Any, b: Any, value: float) -> A
     entry["a"] = a
     entry["b"] = b
     entry["value"] = value
-    return entries
 
 
 @inline

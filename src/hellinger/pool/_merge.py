@@ -19,15 +19,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hellinger._jit import helper, inline, jit
+from hellinger._jit import borrowed, helper, inline, jit
 from hellinger.policies import _dispatch as d
 from hellinger.pool import _heap as heap
 from hellinger.pool._groups import held, mix
-from hellinger.pool._layout import ORDER, SORTED, State
+from hellinger.pool._layout import COUNT, NONE, ORDER, SORTED, State
 
-__all__ = ["eligible", "gather", "merge"]
+__all__ = ["eligible", "merge", "report"]
 
 Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 
 _SLACK = 2.0**-40
 
@@ -44,73 +45,72 @@ def _bound(score: float) -> float:
     return score + _SLACK * abs(score)
 
 
-@helper
-def _take_oldest(st: State, tied: Any, count: Any, allowed: Any, mark: Any, out: Any, found: Any) -> Any:
-    """Fill ``out`` from cells of equal index, oldest first: a merge over their heaps."""
-    queue = heap.new(32)
+@inline
+def _take_oldest(
+    st: State, starts: Ints, ends: Ints, count: Any, allowed: Any, mark: Any, queue: Any, slots: Any, found: Any
+) -> Any:
+    """Fill ``slots`` from blocks of equal index, oldest first: a merge over their heaps. NONE where room lacks."""
     size = np.int64(0)
     for j in range(count):
-        oldest = st.items[st.arena[st.cells[tied[j]]["start"]]]["seq"]
-        queue = heap.push(queue, size, -float(oldest), tied[j], np.int64(0), 0.0)
+        seq = st.items[st.arena[starts[j]]]["seq"]
+        length = ends[j] - (ends[j - 1] if j > 0 else 0)
+        heap.push(queue, size, -float(seq), starts[j], np.int64(0), float(length))
         size += 1
-    while size > 0 and found < out.size:
-        c, position = queue[0]["a"], queue[0]["b"]
+    while size > 0 and found < slots.size:
+        start, position, length = queue[0]["a"], queue[0]["b"], queue[0]["value"]
         heap.drop(queue, size)
         size -= 1
-        cell = st.cells[c]
-        i = st.arena[cell["start"] + position]
+        i = st.arena[start + position]
         if eligible(st, i, allowed, mark):
-            out[found] = i
+            slots[found] = i
             found += 1
-        for child in range(2 * position + 1, min(2 * position + 3, cell["size"])):
-            seq = st.items[st.arena[cell["start"] + child]]["seq"]
-            queue = heap.push(queue, size, -float(seq), c, child, 0.0)
+        if size + 2 > queue.size:
+            return NONE
+        for child in range(2 * position + 1, min(2 * position + 3, np.int64(length))):
+            heap.push(queue, size, -float(st.items[st.arena[start + child]]["seq"]), start, child, length)
             size += 1
     return found
 
 
 @inline
-def _take_random(st: State, tied: Any, count: Any, allowed: Any, mark: Any, out: Any, found: Any, stream: Any) -> Any:
-    """Fill ``out`` from cells of equal index in uniformly random order, by shuffling in place and back."""
-    left = np.int64(0)
-    taken = np.zeros(count, np.int64)
-    for j in range(count):
-        left += st.cells[tied[j]]["size"]
-    swaps = np.empty((16, 2), np.int64)
+def _swap(arena: Any, starts: Ints, ends: Ints, count: Any, step: Any, stream: Any) -> Any:
+    """Exchange the step-th entry of these blocks, taken as one, with one drawn from it and those after it."""
+    total = ends[count - 1]
+    draw = float(mix(stream + np.uint64(step)) >> np.uint64(11)) * 2.0**-53
+    a, b = np.int64(0), np.int64(0)
+    for nth in range(2):
+        at = step if nth == 0 else step + np.int64(draw * (total - step))
+        low, high = np.int64(0), count - 1
+        while low < high:
+            middle = (low + high) >> 1
+            if ends[middle] > at:
+                high = middle
+            else:
+                low = middle + 1
+        address = starts[low] + at - (ends[low - 1] if low > 0 else 0)
+        if nth == 0:
+            a = address
+        else:
+            b = address
+    arena[a], arena[b] = arena[b], arena[a]
+    return arena[a]
+
+
+@inline
+def _take_random(
+    st: State, starts: Ints, ends: Ints, count: Any, allowed: Any, mark: Any, slots: Any, found: Any, stream: Any
+) -> Any:
+    """Fill ``slots`` from blocks of equal index in uniformly random order, by shuffling in place and back."""
     steps = np.int64(0)
-    while left > 0 and found < out.size:
-        pick = np.int64(0)
-        if left > 1:
-            stream = stream + np.uint64(1)
-            pick = np.int64(float(mix(stream) >> np.uint64(11)) * 2.0**-53 * left)
-        j = 0
-        while pick >= st.cells[tied[j]]["size"] - taken[j]:
-            pick -= st.cells[tied[j]]["size"] - taken[j]
-            j += 1
-        a = st.cells[tied[j]]["start"] + taken[j]
-        b = a + pick
-        i = st.arena[b]
-        if a != b:
-            if steps == swaps.shape[0]:
-                longer = np.empty((2 * steps, 2), np.int64)
-                for k in range(steps):
-                    longer[k, 0] = swaps[k, 0]
-                    longer[k, 1] = swaps[k, 1]
-                swaps = longer
-            st.arena[b] = st.arena[a]
-            st.arena[a] = i
-            swaps[steps, 0] = a
-            swaps[steps, 1] = b
-            steps += 1
-        taken[j] += 1
-        left -= 1
+    while steps < ends[count - 1] and found < slots.size:
+        i = _swap(st.arena, starts, ends, count, steps, stream)
+        steps += 1
         if eligible(st, i, allowed, mark):
-            out[found] = i
+            slots[found] = i
             found += 1
-    for k in range(steps - 1, -1, -1):
-        a, b = swaps[k, 0], swaps[k, 1]
-        st.arena[a], st.arena[b] = st.arena[b], st.arena[a]
-    return found, stream
+    for step in range(steps - 1, -1, -1):
+        _swap(st.arena, starts, ends, count, step, stream)
+    return found, stream + np.uint64(steps)
 
 
 @inline
@@ -138,32 +138,35 @@ def _stairs(
         work[3, j] = d.score(rule, work[0, j], work[1, j], t, arms)
     for j in range(count):
         below = np.int64(work[2, j + 1]) + 1 if j + 1 < count else low
-        queue = heap.push(queue, size, _bound(work[3, j]), np.int64(work[2, j]), -1 - below, work[3, j])
+        heap.push(queue, size, _bound(work[3, j]), np.int64(work[2, j]), -1 - below, work[3, j])
         size += 1
-    return queue, size
+    return size
 
 
-@jit
-def merge(
+@helper
+def _search(
     rule: Any,
     st: State,
     prior: Floats,
     t: float,
-    arms: float,
     allowed: Any,
     mark: Any,
     seed: Any,
     slots: Any,
-    scores: Any,
+    rows: Any,
+    room: Any,
+    heaps: Any,
+    ties: Any,
+    work: Any,
 ) -> Any:
-    """Write the best eligible items and their indices, best first; returns how many there are."""
-    st = held(st)
-    queue = heap.new(64)
-    work = np.empty((4, st.meta[ORDER]))
-    queue, size = _stairs(rule, st, prior, t, arms, st.meta[ORDER] - 1, np.int64(0), queue, np.int64(0), work)
-    ready = heap.new(32)
+    """:func:`merge` in this much room; NONE where it lacks."""
+    st, prior, allowed, slots, rows = held(st), borrowed(prior), borrowed(allowed), borrowed(slots), borrowed(rows)
+    heaps, ties, work = borrowed(heaps), borrowed(ties), borrowed(work)
+    queue, ready, ages = heaps[:room], heaps[room : 2 * room], heaps[2 * room :]
+    starts, ends = ties[:room], ties[room:]
+    arms = float(st.meta[COUNT])
+    size = _stairs(rule, st, prior, t, arms, st.meta[ORDER] - 1, np.int64(0), queue, np.int64(0), work)
     waiting = np.int64(0)
-    tied = np.empty(8, np.int64)
     stream = mix(seed)
     found = np.int64(0)
     while found < slots.size and (size > 0 or waiting > 0):
@@ -173,55 +176,76 @@ def merge(
             a, b, score = queue[0]["a"], queue[0]["b"], queue[0]["value"]
             heap.drop(queue, size)
             size -= 1
+            if size + 2 + (a + b + 1 if b < 0 else 0) > queue.size or waiting == ready.size:
+                return NONE
             g = np.int64(st.order[a]) if b < 0 else a
             position = np.int64(0) if b < 0 else b
             group = st.groups[g]
-            ready = heap.push(ready, waiting, score, np.int64(st.arena[group["start"] + position]), np.int64(0), 0.0)
+            heap.push(ready, waiting, score, np.int64(st.arena[group["start"] + position]), np.int64(0), 0.0)
             waiting += 1
             s = group["s"] + prior[group["stratum"], 0]
             extra = prior[group["stratum"], 1]
             for child in range(2 * position + 1, min(2 * position + 3, group["size"])):
                 n = st.cells[st.arena[group["start"] + child]]["n"] + extra
                 score = d.score(rule, s, n, t, arms)
-                queue = heap.push(queue, size, _bound(score), g, child, score)
+                heap.push(queue, size, _bound(score), g, child, score)
                 size += 1
             if b < 0:
-                queue, size = _stairs(rule, st, prior, t, arms, a - 1, -1 - b, queue, size, work)
+                size = _stairs(rule, st, prior, t, arms, a - 1, -1 - b, queue, size, work)
         best = ready[0]["key"]
         count = np.int64(0)
+        total = np.int64(0)
         while waiting > 0 and ready[0]["key"] == best:
-            if count == tied.size:
-                longer = np.empty(2 * count, np.int64)
-                for j in range(count):
-                    longer[j] = tied[j]
-                tied = longer
-            tied[count] = ready[0]["a"]
+            cell = st.cells[ready[0]["a"]]
+            total += cell["size"]
+            starts[count], ends[count] = cell["start"], total
             count += 1
             heap.drop(ready, waiting)
             waiting -= 1
         before = found
-        if count == 1 and st.cells[tied[0]]["size"] == 1:  # as most are: spare the arrays
-            only = st.arena[st.cells[tied[0]]["start"]]
-            if eligible(st, only, allowed, mark):
-                slots[found] = only
-                found += 1
-        elif st.meta[SORTED] != 0:
-            found = _take_oldest(st, tied, count, allowed, mark, slots, found)
+        if st.meta[SORTED] != 0:
+            found = _take_oldest(st, starts, ends, count, allowed, mark, ages, slots, found)
+            if found == NONE:
+                return NONE
         else:
-            found, stream = _take_random(st, tied, count, allowed, mark, slots, found, stream)
+            found, stream = _take_random(st, starts, ends, count, allowed, mark, slots, found, stream)
         for j in range(before, found):
-            scores[j] = best
+            rows[j, 1] = np.float64(best).view(np.int64)
     return found
 
 
 @jit
-def gather(items: Any, slots: Any, found: Any, keys: Any, n: Any, s: Any) -> bool:
-    """Copy what a ranking shows of its items; whether all reward sums are whole numbers."""
-    integral = True
+def merge(
+    rule: Any, st: State, prior: Floats, t: float, allowed: Any, mark: Any, seed: Any, named: Any, slots: Any, rows: Any
+) -> Any:
+    """Write the best eligible items, best first, and their :func:`report`."""
+    groups, ordered = st.meta[ORDER], st.meta[SORTED] != 0
+    room = 2 * groups + 2 * slots.size
+    while True:  # more is needed only where filters skip many
+        heaps = np.empty((3 if ordered else 2) * room, heap.ENTRY)
+        ties, work = np.empty(2 * room, np.int64), np.empty((4, groups))
+        found = _search(rule, st, prior, t, allowed, mark, seed, slots, rows, room, heaps, ties, work)
+        if found != NONE:
+            return found, report(st.items, 1.0, named, slots, found, rows)
+        room *= 4
+
+
+@inline
+def report(items: Any, scale: float, named: Any, slots: Any, found: Any, rows: Any) -> bool:
+    """Complete the rows (id, index, impressions, rewards) of a ranking, whose index is there already.
+
+    The id is the item's key, or its place where ids are ``named`` elsewhere. Returns whether all counts are whole
+    numbers; the rows then hold them as such, and as floats otherwise.
+    """
+    items, slots, rows = borrowed(items), borrowed(slots), borrowed(rows)
+    whole = scale == 1.0
+    for j in range(found):
+        s = items[slots[j]]["s"]
+        whole = whole and s == math.floor(s)
     for j in range(found):
         item = items[slots[j]]
-        keys[j] = item["key"]
-        n[j] = item["n"]
-        s[j] = item["s"]
-        integral = integral and s[j] == math.floor(s[j])
-    return integral
+        n, s = item["n"] * scale, item["s"] * scale
+        rows[j, 0] = slots[j] if named else item["key"]
+        rows[j, 2] = np.int64(n) if whole else np.float64(n).view(np.int64)
+        rows[j, 3] = np.int64(s) if whole else np.float64(s).view(np.int64)
+    return whole

@@ -10,8 +10,8 @@ import numpy.typing as npt
 from hellinger._jit import helper, jit
 from hellinger.policies import _dispatch as d
 from hellinger.pool._groups import mix
-from hellinger.pool._layout import SORTED, State
-from hellinger.pool._merge import eligible
+from hellinger.pool._layout import COUNT, SORTED, State
+from hellinger.pool._merge import eligible, report
 
 __all__ = ["score_each", "select"]
 
@@ -19,10 +19,9 @@ Floats = npt.NDArray[np.float64]
 
 
 @jit
-def score_each(
-    rule: Any, st: State, prior: Floats, scale: float, t: float, arms: float, slots: Any, out: Floats
-) -> None:
+def score_each(rule: Any, st: State, prior: Floats, scale: float, t: float, slots: Any, out: Floats) -> None:
     """Index of each of these items; ``scale`` turns stored counts into present ones."""
+    arms = float(st.meta[COUNT])
     for j in range(slots.size):
         item = st.items[slots[j]]
         stratum = item["stratum"]
@@ -36,10 +35,21 @@ def _worse(score: float, tie: Any, other: float, other_tie: Any) -> bool:
 
 
 @jit
-def select(st: State, slots: Any, values: Floats, allowed: Any, mark: int, seed: int, best: Any, scores: Any) -> int:
-    """Write the best of these items and their indices; ties by age, or by a hash drawn for this query."""
+def select(
+    st: State,
+    scale: float,
+    slots: Any,
+    values: Floats,
+    allowed: Any,
+    mark: int,
+    seed: int,
+    named: bool,
+    best: Any,
+    rows: Any,
+) -> Any:
+    """Write the best of these items and their report; ties by age, or by a hash drawn for this query."""
     k = best.size
-    ties = np.empty(k, np.uint64)
+    scores, ties = np.empty(k), np.empty(k, np.uint64)
     found = 0
     for j in range(slots.size):
         score = values[j]
@@ -60,4 +70,6 @@ def select(st: State, slots: Any, values: Floats, allowed: Any, mark: int, seed:
             hole -= 1
         best[hole], scores[hole], ties[hole] = i, score, tie
         found = min(found + 1, k)
-    return found
+    for j in range(found):
+        rows[j, 1] = np.float64(scores[j]).view(np.int64)
+    return found, report(st.items, scale, named, best, found, rows)

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hellinger._jit import entry, inline, jit
+from hellinger._jit import borrowed, entry, inline, jit
 from hellinger.pool import _groups
-from hellinger.pool._ids import Id, Ids
+from hellinger.pool._ids import Id, Ids, forget, point
 from hellinger.pool._layout import (
     ARENA_TOP,
     CELLS,
@@ -60,8 +60,26 @@ def count_one(st: State, grouped: bool, i: int, dn: float, ds: float, low: float
 
 
 @jit
-def add_counts(st: State, slots: Slots, dn: Floats, ds: Floats, low: float, high: float) -> int:
-    """Add to these items' counts, or undo it all and return the first item whose counts cannot be."""
+def first_wrong(n: Floats, s: Floats, signed: bool) -> Any:
+    """Positions of the first impressions that are no count, and of the first reward that is no reward; or −1."""
+    bad_n, bad_s = NONE, NONE
+    for j in range(n.size - 1, -1, -1):
+        if not (0.0 <= n[j] < math.inf and n[j] == math.floor(n[j])):
+            bad_n = j
+        if not (math.isfinite(s[j]) and (signed or s[j] >= 0.0)):
+            bad_s = j
+    return bad_n, bad_s
+
+
+@jit
+def count_many(st: State, grouped: bool, slots: Slots, dn: Floats, ds: Floats, low: float, high: float) -> Any:
+    """Add to these items' counts and settle them.
+
+    Returns the position of the first item whose counts cannot be, all undone, or −1; how many are settled, fewer
+    than all where room lacks; and the impressions added.
+    """
+    st = _groups.held(st)
+    total = 0.0
     before = np.empty((slots.size, 2))
     for j in range(slots.size):
         item = st.items[slots[j]]
@@ -69,6 +87,7 @@ def add_counts(st: State, slots: Slots, dn: Floats, ds: Floats, low: float, high
         before[j, 1] = item["s"]
         item["n"] += dn[j]
         item["s"] += ds[j]
+        total += dn[j]
     for j in range(slots.size):
         item = st.items[slots[j]]
         if not _fits(item["n"], item["s"], low, high):
@@ -76,13 +95,25 @@ def add_counts(st: State, slots: Slots, dn: Floats, ds: Floats, low: float, high
                 back = st.items[slots[k]]
                 back["n"] = before[k, 0]
                 back["s"] = before[k, 1]
-            return j
-    return NONE
+            return j, 0, 0.0
+    for j in range(slots.size if grouped else 0):
+        if not _groups.settle(st, slots[j]):
+            return NONE, j, total
+    return NONE, slots.size, total
 
 
 @jit
-def _detach(st: State, i: int) -> None:
-    _groups.detach(st, i)
+def take_out(st: State, table: Any, slots: Slots) -> None:
+    """Remove items, those at the end first; the last one moves into each place left."""
+    st, table = _groups.held(st), borrowed(table)
+    for slot in slots:
+        last = st.meta[COUNT] - 1
+        _groups.detach(st, slot)
+        forget(table, st.items, st.items[slot]["key"])
+        if slot != last:
+            point(table, st.items, st.items[last]["key"], slot)
+            _groups.renumber(st, last, slot)
+        st.meta[COUNT] = last
 
 
 class Store:
@@ -93,7 +124,11 @@ class Store:
         self.ids = Ids()
         self.grouped = grouped
         self.next_seq = 0
+        self.hidden = 0
+        """How many contents are hidden."""
         self._count_one = entry(count_one, self.state, True, 0, 0.0, 0.0, 0.0, 0.0)
+        none, nothing = np.empty(0, np.int64), np.empty(0)
+        self._count_many = entry(count_many, self.state, True, none, nothing, nothing, 0.0, 0.0)
 
     def __len__(self) -> int:
         return int(self.state.meta[COUNT])
@@ -145,17 +180,28 @@ class Store:
 
     def remove(self, slots: Slots) -> None:
         """Take these contents out; the last ones move into the places left."""
-        for slot in np.sort(slots)[::-1].tolist():  # from the end, so that no place named is filled before its turn
-            st = self.state
-            last = len(self) - 1
-            _detach(st, slot)
-            self.ids.remove(st.items, slot)
-            if slot != last:
-                self.ids.move(st.items, last, slot)
-                _groups.renumber(st, last, slot)
-            elif self.ids.names is not None:
-                self.ids.names.pop()
-            st.meta[COUNT] = last
+        self.hidden -= int(self.state.items["hidden"][slots].sum())
+        falling = np.sort(slots)[::-1].copy()  # so that no place named is filled before its turn
+        take_out(self.state, self.ids.table, falling)
+        self.ids.remove(falling.tolist())
+
+    def hide(self, slots: Slots, hidden: int) -> None:
+        """Take these contents out of their cells, or put them back."""
+        slots = np.unique(slots)
+        column = self.state.items["hidden"]
+        self.hidden += hidden * slots.size - int(column[slots].sum())
+        column[slots] = hidden
+        self.settle(slots)
+
+    def blank(self) -> Store:
+        """The same contents, none ever shown."""
+        other = Store(ordered=bool(self.state.meta[SORTED]), grouped=False)
+        other.ids, other.next_seq, other.hidden = self.ids.copy(), self.next_seq, self.hidden
+        items = self.items.copy()
+        items["n"] = items["s"] = items["mark"] = items["stratum"] = 0
+        other.state.meta[COUNT] = items.size
+        other.state = other.state._replace(items=items)
+        return other
 
     # Counts -------------------------------------------------------------------------------------------
 
@@ -166,12 +212,12 @@ class Store:
             self.settle(np.array([slot]))
         return bool(outcome != BAD_REWARDS)
 
-    def count(self, slots: Slots, n: Floats, s: Floats, bounds: tuple[float, float]) -> int:
-        """Add to these contents' counts; the position of the first that cannot be, all undone, or −1."""
-        bad: int = add_counts(self.state, slots, n, s, bounds[0], bounds[1])
-        if bad < 0:
-            self.settle(slots)
-        return bad
+    def count(self, slots: Slots, n: Floats, s: Floats, bounds: tuple[float, float]) -> tuple[int, float]:
+        """Add to these contents' counts: −1 and the impressions added; or the first that cannot be, all undone."""
+        bad, done, total = self._count_many(self.state, self.grouped, slots, n, s, bounds[0], bounds[1])
+        if bad < 0 and done < slots.size:
+            self.settle(slots, done)
+        return bad, total
 
     def still(self, key: Slots, seq: Slots) -> tuple[Slots, npt.NDArray[np.bool_]]:
         """Places of those of these contents that have not left since, and which they are."""
@@ -180,11 +226,10 @@ class Store:
         present[present] = self.state.items["seq"][slots[present]] == seq[present]
         return slots[present], present
 
-    def settle(self, slots: Slots) -> None:
-        """Bring these items to the cells of their counts, enlarging what is too short."""
+    def settle(self, slots: Slots, done: int = 0) -> None:
+        """Bring these items, but for those done, to the cells of their counts, enlarging what is too short."""
         if not self.grouped:
             return
-        done = 0
         while (done := _groups.place(self.state, slots, done)) < slots.size:
             self._enlarge(slots.size - done)
 
@@ -226,7 +271,7 @@ class Store:
     @property
     def crowded(self) -> bool:
         """Whether the reward sums are too many to be worth keeping apart."""
-        return self.groups > max(_MOST_GROUPS, len(self) // 8)
+        return self.groups > _MOST_GROUPS and self.groups > len(self) // 8
 
     def memory(self) -> int:
         """Bytes held, the ids themselves not counted."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
+import struct
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -19,7 +21,7 @@ from hellinger.pool import _merge, _scan
 from hellinger.pool._ids import Id
 from hellinger.pool._layout import LIVE_CELLS
 from hellinger.pool._prior import Prior
-from hellinger.pool._store import Floats, Slots, Store
+from hellinger.pool._store import Floats, Slots, Store, first_wrong
 from hellinger.pool.departures import Departure, Leaving, Reason
 from hellinger.pool.window import Bucket, Window
 
@@ -29,6 +31,7 @@ Ties = Literal["random", "oldest"]
 Names = Iterable[Id] | npt.NDArray[np.integer[Any]]
 
 _EVERYTHING = np.empty(0, np.bool_)
+_NOBODY: tuple[Id, ...] = ()
 _MASK = (1 << 62) - 1
 
 
@@ -41,7 +44,9 @@ class Ranked(NamedTuple):
     rewards: float
 
 
-_ranked = functools.partial(tuple.__new__, Ranked)  # a third of the time that Ranked(…) takes
+# Rows of a ranking as compiled code leaves them. Making Python objects of them is half of a ranking's time.
+_WHOLE, _REAL = struct.Struct("=qdqq"), struct.Struct("=qddd")
+_ranked = functools.partial(map, tuple.__new__, itertools.repeat(Ranked))  # a third of the time that Ranked(…) takes
 
 
 class Stats(NamedTuple):
@@ -54,26 +59,6 @@ class Stats(NamedTuple):
     age: float
     tags: frozenset[str]
     hidden: bool
-
-
-class _Scratch(NamedTuple):
-    """Arrays that a ranking is written to."""
-
-    slots: Slots
-    scores: Floats
-    keys: Slots
-    n: Floats
-    s: Floats
-
-    @classmethod
-    def sized(cls, k: int) -> _Scratch:
-        """Arrays for k contents."""
-        return cls(np.empty(k, np.int64), np.empty(k), np.empty(k, np.int64), np.empty(k), np.empty(k))
-
-    @property
-    def gathering(self) -> tuple[Slots, int, Slots, Floats, Floats]:
-        """As ``_merge.gather`` takes them."""
-        return self.slots, 0, self.keys, self.n, self.s
 
 
 class Pool:
@@ -154,9 +139,10 @@ class Pool:
         self._query = 0
         self._tag_sets: list[frozenset[str]] = [frozenset()]
         self._departures: list[Departure] = []
-        self._scratch = _Scratch.sized(0)
-        self._merge: Callable[..., int] | None = None
-        self._gather = entry(_merge.gather, self._store.state.items, *self._scratch.gathering)
+        self._merge: Callable[..., tuple[int, bool]] | None = None
+        self._stream = self.seed * 0x9E3779B97F4A7C15 & _MASK
+        self._first_wrong = entry(first_wrong, np.empty(0), np.empty(0), True)
+        self._make_room(1)
 
     # Contents -----------------------------------------------------------------------------------------
 
@@ -230,19 +216,41 @@ class Pool:
         self._rounds = count / self._scale
         self._version += 1
 
-    def catalogue(self) -> tuple[list[Id], list[frozenset[str]], list[Id]]:
-        """Every id, oldest first; the tags of each; and those that are hidden."""
-        order = np.argsort(self._store.items["seq"])
-        items = self._store.items[order]
-        names = self._store.ids.of(self._store.state.items, order)
-        sets = self._tag_sets
-        hidden = [names[j] for j in np.flatnonzero(items["hidden"]).tolist()]
-        return names, [sets[number] for number in items["tags"].tolist()], hidden
+    @property
+    def eligible(self) -> int:
+        """How many contents may be ranked: those that are not hidden."""
+        return len(self._store) - self._store.hidden
+
+    def offers(self, name: object) -> bool:
+        """Whether this content may be ranked: it is here and not hidden."""
+        items = self._store.state.items
+        try:
+            return not items[self._store.ids.place(items, name)]["hidden"]
+        except ValueError:
+            return False
+
+    def blank(self) -> Pool:
+        """A pool of the same kind with the same contents, hidden ones and ages included, none ever shown."""
+        window = self._window
+        other = Pool(
+            self.policy,
+            seed=self.seed,
+            ties=self.ties,
+            window=window.length if window else None,
+            buckets=window.buckets if window else 24,
+            half_life=self.half_life,
+            leaving=self.leaving,
+        )
+        other._store = self._store.blank()
+        other._store.regroup(grouped=not other._reason)
+        other._tag_sets = list(self._tag_sets)
+        other.advance(self.time)
+        return other
 
     # Ranking ------------------------------------------------------------------------------------------
 
     def rank(
-        self, k: int, *, exclude: Names = (), tags: Iterable[str] | None = None, among: Names | None = None
+        self, k: int, *, exclude: Names = _NOBODY, tags: Iterable[str] | None = None, among: Names | None = None
     ) -> list[Ranked]:
         """Return the k contents with the largest index, best first; fewer only where fewer are eligible.
 
@@ -259,23 +267,18 @@ class Pool:
         among
             Only these ids.
         """
-        found, out = self._best(k, exclude, tags, among)
-        store = self._store
-        whole = self._gather(store.state.items, out.slots, found, out.keys, out.n, out.s)
-        if self._scale != 1.0:
-            n, s = (out.n[:found] * self._scale).tolist(), (out.s[:found] * self._scale).tolist()
-        else:
-            n = out.n[:found].astype(np.int64).tolist()
-            s = out.s[:found].astype(np.int64).tolist() if whole else out.s[:found].tolist()
-        held = store.ids.names
-        names = out.keys[:found].tolist() if held is None else [held[slot] for slot in out.slots[:found].tolist()]
-        return list(map(_ranked, zip(names, out.scores[:found].tolist(), n, s, strict=True)))
+        found, whole = self._best(k, exclude, tags, among)
+        rows = (_WHOLE if whole else _REAL).iter_unpack(self._bytes[: found * _WHOLE.size])
+        names = self._store.ids.names
+        if names is None:
+            return list(_ranked(rows))
+        return list(_ranked([(names[slot], score, n, s) for slot, score, n, s in rows]))
 
     def serve(
         self,
         k: int,
         *,
-        exclude: Names = (),
+        exclude: Names = _NOBODY,
         tags: Iterable[str] | None = None,
         among: Names | None = None,
         count: bool = True,
@@ -283,8 +286,8 @@ class Pool:
         """:meth:`rank`, and count an impression of each at once; not if ``count`` is false (confirm by record)."""
         ranked = self.rank(k, exclude=exclude, tags=tags, among=among)
         if count and ranked:
-            ones = np.ones(len(ranked))
-            self._count(self._scratch.slots[: ones.size].copy(), ones, np.zeros(ones.size))
+            found = len(ranked)
+            self._count(self._slots[:found], self._ones[:found], self._zeros[:found])
         self._version += 1
         return ranked
 
@@ -439,37 +442,42 @@ class Pool:
         low, high = self._bounds
         return low - 1e-9 * abs(low), high + 1e-9 * abs(high)
 
-    def _best(self, k: int, exclude: Names, tags: Iterable[str] | None, among: Names | None) -> tuple[int, _Scratch]:
-        """How many were found, and the arrays they are in."""
+    def _make_room(self, k: int) -> None:
+        """Make the arrays that a ranking of k is written to."""
         if not (isinstance(k, (int, np.integer)) and k >= 1):
             raise ValueError(f"`1 <= k` must hold, but got k={k!r}")
+        self._k = min(int(k), len(self))
+        self._slots, self._rows = np.empty(self._k, np.int64), np.empty((self._k, 4), np.int64)
+        self._ones, self._zeros = np.ones(self._k), np.zeros(self._k)
+        self._bytes = self._rows.reshape(-1).view(np.uint8).data
+
+    def _best(self, k: int, exclude: Names, tags: Iterable[str] | None, among: Names | None) -> tuple[int, bool]:
+        """Write places and rows; how many there are, and whether all counts are whole numbers."""
+        if type(k) is not int or k != self._k:
+            self._make_room(k)
         store = self._store
-        k = min(int(k), len(store))
-        if self._scratch.slots.size != k:
-            self._scratch = _Scratch.sized(k)
-        best, scores = self._scratch.slots, self._scratch.scores
         allowed = _EVERYTHING
         if tags is not None:
             wanted = _tag_set(tags)
             allowed = np.array([not wanted.isdisjoint(held) for held in self._tag_sets])
-        mark = self._mark(exclude) if not (isinstance(exclude, tuple) and not exclude) else -1
-        seed = (self.seed * 0x9E3779B97F4A7C15 + self._version * 0xD1B54A32D192ED03) & _MASK
-        st, rule = store.state, self.policy.rule
+        mark = -1 if exclude is _NOBODY else self._mark(exclude)
+        tail = allowed, mark, self._stream + self._version, store.ids.names is not None, self._slots, self._rows
         if among is None and store.grouped:
-            query = (rule, st, self._prior.table, self._t, float(len(store)), allowed, mark, seed, best, scores)
+            query = (self.policy.rule, store.state, self._prior.table, self._t, *tail)
             if self._merge is None:
                 self._merge = entry(_merge.merge, *query)
-            return self._merge(*query), self._scratch
+            return self._merge(*query)
         slots = np.arange(len(store)) if among is None else np.unique(self._places(among))
-        return _scan.select(st, slots, self._values(slots), allowed, mark, seed, best, scores), self._scratch
+        best: tuple[int, bool] = _scan.select(store.state, self._scale, slots, self._values(slots), *tail)
+        return best
 
     def _values(self, slots: Slots) -> Floats:
         """Index of each of these items."""
         rule, store = self.policy.rule, self._store
-        t, arms = self._t, float(len(store))
+        t = self._t
         if rule.separable:
             out = np.empty(slots.size)
-            _scan.score_each(rule, store.state, self._prior.table, self._scale, t, arms, slots, out)
+            _scan.score_each(rule, store.state, self._prior.table, self._scale, t, slots, out)
             return out
         items = store.items
         everything = np.empty(len(store))
@@ -494,8 +502,10 @@ class Pool:
         return self._query
 
     def _count(self, slots: Slots, n: Floats, s: Floats) -> None:
-        unit = 1.0 / self._scale
-        bad = self._store.count(slots, n * unit, s * unit, self._slack_bounds)
+        if self._scale == 1.0:
+            bad, total = self._store.count(slots, n, s, self._slack_bounds)
+        else:
+            bad, total = self._store.count(slots, n / self._scale, s / self._scale, self._slack_bounds)
         if bad >= 0:
             same = slots == slots[bad]
             item = self._store.state.items[slots[bad]]
@@ -504,14 +514,15 @@ class Pool:
                 float(item["n"]) * self._scale + n[same].sum(),
             )
             self._refuse_rewards(float(total_s), float(total_n))
-        self._add_rounds(float(n.sum()) * unit)
+        self._add_rounds(total)
         self._after(slots, n, s)
 
     def _learn(self) -> None:
         """Fit the prior anew where enough has happened since, so that a ranking itself changes nothing."""
-        self._prior.heed(self._rounds, self._refit_cost)
-        if self._prior.due:
-            self._prior.refresh(self._store, self._tag_sets)
+        if self._prior.learned:
+            self._prior.heed(self._rounds, self._refit_cost)
+            if self._prior.due:
+                self._prior.refresh(self._store, self._tag_sets)
 
     def _add_rounds(self, n: float, fresh: bool = True) -> None:
         if fresh:
@@ -531,7 +542,7 @@ class Pool:
     @property
     def _t(self) -> float:
         """The round about to be played, as the rule wants it."""
-        return (self._present if self.policy.rule.learns_prior else self._rounds) * self._scale + 1.0
+        return (self._present if self._prior.learned else self._rounds) * self._scale + 1.0
 
     def _after(self, slots: Slots, n: Floats, s: Floats) -> None:
         """What follows from new counts."""
@@ -553,9 +564,7 @@ class Pool:
         return self._store.ids.places(self._store.state.items, names)
 
     def _set_hidden(self, ids: Id | Names, hidden: int) -> None:
-        slots = self._places(ids)
-        self._store.state.items["hidden"][slots] = hidden
-        self._store.settle(slots)
+        self._store.hide(self._places(ids), hidden)
         self._version += 1
 
     def _counts(self, impressions: npt.ArrayLike, rewards: npt.ArrayLike, size: int) -> tuple[Floats, Floats]:
@@ -568,14 +577,13 @@ class Pool:
                 raise ValueError(f"`{name}` must be a number or an array of numbers, but got {given!r}") from None
             if array.shape not in ((), (size,)):
                 raise ValueError(f"`{name}` must have one entry for each of {size} ids, but got shape {array.shape}")
-            pair.append(np.ascontiguousarray(np.broadcast_to(array, (size,))))
+            pair.append(np.ascontiguousarray(array) if array.ndim else np.full(size, array))
         n, s = pair
-        wrong = ~((n >= 0) & (n < math.inf) & (n == np.floor(n)))
-        if wrong.any():
-            raise ValueError(f"`impressions` must be a whole number and not negative, but got {float(n[wrong][0])!r}")
-        wrong = ~np.isfinite(s) if self._bounds[0] < 0 else ~((s >= 0) & (s < math.inf))
-        if wrong.any():
-            self._check_reward(float(s[wrong][0]))
+        bad_n, bad_s = self._first_wrong(n, s, self._bounds[0] < 0)
+        if bad_n >= 0:
+            raise ValueError(f"`impressions` must be a whole number and not negative, but got {float(n[bad_n])!r}")
+        if bad_s >= 0:
+            self._check_reward(float(s[bad_s]))
         return n, s
 
     def _check_reward(self, s: float) -> None:

@@ -16,7 +16,7 @@ from hellinger.errors import require
 from hellinger.serve.keys import ROLES
 from hellinger.serve.metrics import Metrics, RouteFigures
 
-__all__ = ["OPEN", "Door", "Doors", "Pace", "needs", "own_host", "role_of", "same_origin"]
+__all__ = ["Door", "Doors", "Pace", "needs", "own_host", "role_of", "same_origin"]
 
 OPEN = "open"
 """The role of what anybody may ask for: health, the page, the reference."""
@@ -28,7 +28,7 @@ Endpoint = TypeVar("Endpoint")
 
 
 def needs(role: str) -> Callable[[Endpoint], Endpoint]:
-    """Declare the role that an endpoint needs: ``open``, ``read``, ``write`` or ``admin``; ``admin`` if not declared."""
+    """Declare the role an endpoint needs: ``open``, ``read``, ``write`` or ``admin``; undeclared, ``admin``."""
     require(role in _LEVELS, f"role is one of {', '.join(_LEVELS)}", role=role)
 
     def mark(endpoint: Endpoint) -> Endpoint:

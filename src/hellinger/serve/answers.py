@@ -21,7 +21,7 @@ from hellinger.serve.logs import request_id
 
 _LOG = logging.getLogger("hellinger.serve")
 
-__all__ = ["ERROR_SCHEMA", "ApiError", "answer", "body", "install_handlers"]
+__all__ = ["ApiError", "answer", "body", "install_handlers"]
 
 ERROR_SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -156,6 +156,7 @@ _RULES = {
     "less_than_equal": "must be <= {le}",
     "finite_number": "must be a finite number",
     "string_type": "must be text",
+    "string_unicode": "must be text in Unicode",
     "string_too_short": "must have at least {min_length} characters",
     "string_too_long": "must have at most {max_length} characters",
     "string_pattern_mismatch": "must match {pattern}",

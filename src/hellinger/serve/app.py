@@ -6,9 +6,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
+from starlette.middleware import Middleware
 
 from hellinger.serve.frame import make_app
 from hellinger.serve.keys import Keys
+from hellinger.serve.lanes import Lanes
 from hellinger.serve.metrics import Metrics
 from hellinger.serve.routes import experiment, health, items, ranking
 from hellinger.serve.service import Service
@@ -33,6 +35,7 @@ def create_app(settings: Settings, keys: Keys) -> FastAPI:
             await service.stop()
 
     app = make_app(settings, keys, metrics, lifespan=lifespan, unavailable=[StoreUnavailableError])
+    app.user_middleware.append(Middleware(Lanes, owner=app, lanes=ranking.LANES))  # inside the shell
     for module in (ranking, items, experiment, health):
         app.include_router(module.router)
     return app

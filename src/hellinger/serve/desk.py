@@ -7,7 +7,7 @@ import heapq
 import math
 import random
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -186,7 +186,7 @@ class Desk:
             ranked = pool.serve(query.k, segment, count=self.counted, **self._filters(variant, query))
             propensities = None if variant in self._stochastic else 1.0
         rid = name or new_request(at)
-        items = [content.id for content in ranked]
+        items = cast("list[str]", [content.id for content in ranked])
         fields = {
             "variant": variant,
             "policy": self.variants[variant],
@@ -203,9 +203,10 @@ class Desk:
         }
         slots = self.ledger.catalogue.slots
         request = Request(variant, segment, at, self.ledger.seq, tuple(items), counted=self.counted)
-        self.ledger.open(rid, request, [slots[item] for item in items])
-        if self.counted and self.random_share == 0:
-            self.pools.served(variant, segment)
+        counted_by_pool = self.counted and self.random_share == 0
+        self.ledger.open(rid, request, [slots[item] for item in items], told=counted_by_pool)
+        if counted_by_pool:
+            self.pools.served(variant, segment, items)
         else:
             self.pools.settle()
         self.pending[rid] = None

@@ -28,11 +28,12 @@ from typing import NamedTuple
 from hellinger.errors import require
 from hellinger.serve.settings import Settings
 
-__all__ = ["ROLES", "VARIABLE", "Key", "Keys", "check_binding", "new_key", "read_keys", "revoke_key"]
+__all__ = ["Key", "Keys", "check_binding", "new_key", "read_keys", "revoke_key"]
 
 ROLES = ("read", "write", "admin")
 """Each may do what those before it may."""
 
+_LEVELS = {role: level for level, role in enumerate(ROLES, start=1)}
 VARIABLE = "HELLINGER_KEYS"
 _PREFIX = "hk_"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
@@ -61,7 +62,7 @@ class Key(NamedTuple):
     @property
     def level(self) -> int:
         """1 for read, 2 for write, 3 for admin."""
-        return ROLES.index(self.role) + 1
+        return _LEVELS[self.role]
 
 
 class Keys:

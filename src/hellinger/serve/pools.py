@@ -124,13 +124,12 @@ class Pools:
             for learner in self._learners(variant):
                 _record(self.of[learner], names, segment, n, s)
 
-    def served(self, variant: str, segment: str) -> None:
-        """Take in that a variant's own pool has counted the impressions just noted; tell the others that learn."""
-        slots, n, s = self._waiting.pop((variant, segment), ([], [], []))
-        others = [name for name in self._learners(variant) if name != variant]
-        names = [self.ledger.catalogue.ids[slot] for slot in slots] if others else []
-        for name in others:
-            _record(self.of[name], names, segment, n, s)
+    def served(self, variant: str, segment: str, items: list[str]) -> None:
+        """Tell the others that learn of impressions which the variant's own pool has counted."""
+        if self.learning == "shared":
+            for name, pool in self.of.items():
+                if name != variant:
+                    _record(pool, items, segment, [1.0] * len(items), [0.0] * len(items))
 
     def _learners(self, variant: str) -> list[str]:
         if variant == COMMON or self.learning == "shared":

@@ -19,7 +19,7 @@ pre { background: var(--soft); overflow-x: auto; padding: 0.75rem; border-radius
 h2 { border-bottom: 1px solid var(--line); margin-top: 2.5rem; }
 h3 { margin-bottom: 0.25rem; overflow-wrap: anywhere; }
 .method { display: inline-block; min-width: 4.5rem; }
-.role { font-size: 0.85rem; font-weight: normal; border: 1px solid var(--line); border-radius: 1rem; padding: 0 0.6rem; }
+.role { font-size: 0.85rem; font-weight: normal; border: 1px solid var(--line); border-radius: 1em; padding: 0 0.6em; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; }
 th, td { border-bottom: 1px solid var(--line); padding: 0.3rem 0.7rem 0.3rem 0; text-align: left; vertical-align: top; }
@@ -131,11 +131,16 @@ _LIMITS = {
 def _kind(schema: dict[str, Any]) -> str:
     """What a value is, with its limits: ``integer, ≥ 1, ≤ 1000, default 20``."""
     limits = "".join(
-        f", {escape(words)}<code>{escape(json.dumps(schema[key], ensure_ascii=False))}</code>"
+        f", {escape(words)}<code>{escape(_value(schema[key]))}</code>"
         for key, words in _LIMITS.items()
         if schema.get(key) is not None
     )
     return _type(schema) + limits
+
+
+def _value(value: Any) -> str:
+    whole = isinstance(value, float) and value.is_integer()  # FastAPI writes 1000.0 for a limit of 1000
+    return json.dumps(int(value) if whole else value, ensure_ascii=False)
 
 
 def _type(schema: dict[str, Any]) -> str:

@@ -52,8 +52,6 @@ def run(settings: Settings, app_factory: Callable[[], Any]) -> None:
         raise _explained(error, settings.host, settings.port) from None
     finally:
         listener.close()
-    if not server.started:
-        raise ValueError("the service could not start; the log above says why")
 
 
 class _Server(uvicorn.Server):

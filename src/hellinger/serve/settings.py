@@ -89,7 +89,7 @@ class Settings(BaseModel):
     variant_weights: dict[str, float] = _setting(
         "Experiment", {}, "Share of the traffic for each variant, in proportion; 1 where none is given."
     )
-    control: str = _setting("Experiment", "", "Variant the others are compared with; the first where none is given.")
+    control: str = _setting("Experiment", "", "Variant the others are compared with; the last where none is given.")
     split: Literal["random", "sticky"] = _setting(
         "Experiment", "random", "Who gets which variant: 'random' for each request, or 'sticky' for each user."
     )
@@ -268,7 +268,7 @@ class Settings(BaseModel):
         if variants is None:
             return value
         require(not value or value in variants, f"control is a variant ({', '.join(variants)})", control=value)
-        return value or next(iter(variants))
+        return value or list(variants)[-1]
 
     @field_validator("database")
     @classmethod

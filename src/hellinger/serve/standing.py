@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hellinger.experiment import Totals, readout
+from hellinger.experiment import Pages, Totals, readout
 from hellinger.ledger import Series
 from hellinger.serve.models import iso
 from hellinger.serve.service import Service
@@ -19,11 +19,14 @@ def standing(service: Service, control: str | None = None) -> dict[str, Any]:
     totals = []
     for name in desk.variants:
         requests, impressions, reward = held.totals.get(name, (0, 0, 0))
-        totals.append(Totals(name, int(requests), impressions, reward))
-    chosen = control or settings.control or next(iter(desk.variants))
-    told = readout(totals, weights=desk.split.probabilities, control=chosen).as_json()
-    rows = {row["variant"]: row for row in told["variants"]}
-    told["variants"] = [rows[name] | {"policy": spec} for name, spec in desk.variants.items()]
+        pages = held.pages.get(name)
+        together = None if pages is None else Pages(pages.count, pages.squares, pages.largest, pages.most)
+        totals.append(Totals(name, int(requests), int(impressions), reward, together))
+    chosen = control or settings.control
+    read = readout(totals, weights=desk.split.probabilities, control=chosen, sticky=desk.sticky)
+    told = read.as_json()
+    for row in told["variants"]:
+        row["policy"] = desk.variants[row["variant"]]
     steps = held.steps["hour"]
     retired = {name: cell for name, cell in held.totals.items() if name not in desk.variants}
     return told | {

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from hellinger.errors import require
 from hellinger.events import Event
-from hellinger.store._contract import KEY_BYTES, PART_BYTES
+from hellinger.store.limits import KEY_BYTES, PART_BYTES
 
 __all__ = ["checked_part", "distinct"]
 

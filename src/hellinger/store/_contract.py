@@ -26,8 +26,8 @@ one service (SQLite); a second is refused with :class:`StoreUnavailableError`. O
 ``timeout`` (seconds) or a little more; nothing was written, or, where the connection was lost during the commit,
 possibly all of it: try again. The store object stays usable and finds the database again by itself.
 :class:`StoreDamagedError` where what was read is not what was written. ``ValueError`` for what no log could hold: a key
-or kind with more than :data:`KEY_BYTES` bytes, text with a NUL character or a lone surrogate, a part of a snapshot with
-more than :data:`PART_BYTES` bytes.
+or kind with more than ``limits.KEY_BYTES`` bytes, text with a NUL character or a lone surrogate, a part of a snapshot
+with more than ``limits.PART_BYTES`` bytes.
 
 **Text.** Keys and bodies come back byte for byte. Keys are compared by their UTF-8 bytes, not by any locale.
 """
@@ -41,12 +41,7 @@ from typing import ClassVar, NamedTuple, Protocol, Self, runtime_checkable
 
 from hellinger.events import Event, Logged
 
-__all__ = ["COMPACTED", "KEY_BYTES", "PART_BYTES", "TIMEOUT", "Appended", "Store"]
-
-COMPACTED = ("feedback", "import", "rank", "seen")  # kinds that live on in counts; the catalogue stays
-KEY_BYTES = 2048  # an index entry of PostgreSQL may have 2,704
-PART_BYTES = 1 << 20
-TIMEOUT = 2.0
+__all__ = ["Appended", "Store"]
 
 
 class Appended(NamedTuple):
@@ -126,7 +121,7 @@ class Store(Protocol):
         ...
 
     def compact(self, through: int, before: int) -> int:
-        """Delete events of the kinds :data:`COMPACTED` up to a place and taken in before a time; how many.
+        """Delete events of the kinds ``limits.COMPACTED`` up to a place and taken in before a time; how many.
 
         The caller must hold a snapshot of ``through`` or later, and no reader may still be behind it. Deleted keys are
         forgotten: they would be logged anew.

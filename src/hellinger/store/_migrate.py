@@ -38,6 +38,7 @@ def migrate(found: str | None, begin: Callable[[], AbstractContextManager[Connec
     from alembic.runtime.migration import MigrationContext
     from alembic.script import ScriptDirectory
     from sqlalchemy import inspect
+    from sqlalchemy.exc import DBAPIError
 
     from hellinger.store._schema import METADATA
 
@@ -45,16 +46,19 @@ def migrate(found: str | None, begin: Callable[[], AbstractContextManager[Connec
     config.set_main_option("script_location", str(FOLDER).replace("%", "%%"))
     config.set_main_option("path_separator", "os")
     script = ScriptDirectory.from_config(config)
-    with begin() as connection:
-        options = {"version_table": VERSION_TABLE}
-        found = MigrationContext.configure(connection, opts=options).get_current_revision()
-        _refuse_newer(found, known)  # somebody may have been here since
-        foreign = METADATA.tables.keys() & set(inspect(connection).get_table_names())
-        if found is None and foreign:
-            raise StoreVersionError(f"the database holds tables that this package did not make: {sorted(foreign)}")
-        with EnvironmentContext(config, script, fn=lambda revision, _: script._upgrade_revs("head", revision)) as env:
-            env.configure(connection=connection, target_metadata=METADATA, version_table=VERSION_TABLE)
-            env.run_migrations()
+    try:
+        with begin() as connection:
+            options = {"version_table": VERSION_TABLE}
+            found = MigrationContext.configure(connection, opts=options).get_current_revision()
+            _refuse_newer(found, known)  # somebody may have been here since
+            foreign = METADATA.tables.keys() & set(inspect(connection).get_table_names())
+            if found is None and foreign:
+                raise StoreVersionError(f"the database holds tables that this package did not make: {sorted(foreign)}")
+            with EnvironmentContext(config, script, fn=lambda at, _: script._upgrade_revs("head", at)) as environment:
+                environment.configure(connection=connection, target_metadata=METADATA, version_table=VERSION_TABLE)
+                environment.run_migrations()
+    except DBAPIError as error:  # the driver's own, which the store knows how to tell
+        raise (error.orig or error) from None
 
 
 def _refuse_newer(found: str | None, known: list[str]) -> None:

@@ -10,7 +10,7 @@ import secrets
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from typing import Any, ClassVar, Protocol
 
 import orjson
@@ -19,8 +19,9 @@ from hellinger.errors import require
 from hellinger.events import Event, Logged
 from hellinger.store import _digest
 from hellinger.store._checked import checked_part, distinct
-from hellinger.store._contract import COMPACTED, Appended
-from hellinger.store.errors import StoreDamagedError, StoreUnavailableError
+from hellinger.store._contract import Appended
+from hellinger.store.errors import StoreDamagedError, StoreError, StoreUnavailableError
+from hellinger.store.limits import COMPACTED
 
 __all__ = ["Session", "SqlStore"]
 
@@ -98,12 +99,12 @@ class SqlStore(ABC):
         """What a query finds, on a connection of its own."""
 
     @abstractmethod
-    def _writing(self, *, alone: bool = False) -> AbstractContextManager[Session]:
-        """A transaction; ``alone``: no append takes place meanwhile."""
+    def _writing(self, *, alone: bool = False, patient: bool = False) -> AbstractContextManager[Session]:
+        """A transaction; ``alone``: no append takes place meanwhile; ``patient``: its statements may take long."""
 
     @abstractmethod
     def _patiently(self) -> AbstractContextManager[Session]:
-        """For a statement that may take long."""
+        """For a query that may take long."""
 
     @abstractmethod
     def close(self) -> None:
@@ -161,7 +162,8 @@ class SqlStore(ABC):
                 digests.append(_digest.of(checked_part(part)))
                 self._gently(lambda n=number, p=part: self._change(_ADD_PART, name, n, digests[-1], p))  # type: ignore[misc]
         except BaseException:
-            self._change(_FORGET, name)
+            with suppress(StoreError):
+                self._change(_FORGET, name)
             raise
         with self._writing(alone=True) as session:
             session.run(_COMPLETE, len(digests), _digest.of_all(digests), name)
@@ -214,7 +216,7 @@ class SqlStore(ABC):
 
     def fill(self, secret: bytes, events: Iterable[Logged], snapshot: tuple[int, Iterable[bytes]] | None) -> None:
         """Put into an empty log, all or nothing, what another held."""
-        with self._writing(alone=True) as session:
+        with self._writing(alone=True, patient=True) as session:
             require(not session.rows(_TAKEN), "a log to be filled is empty", events=session.rows(_COUNT)[0][0])
             session.load(events)
             if snapshot is not None:

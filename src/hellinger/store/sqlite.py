@@ -14,23 +14,24 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from hellinger.events import Event, Logged
-from hellinger.store._contract import TIMEOUT
 from hellinger.store._migrate import VERSION_TABLE, migrate
 from hellinger.store._pool import Pool
 from hellinger.store._sql import Session, SqlStore
 from hellinger.store._url import settings
 from hellinger.store.errors import StoreDamagedError, StoreError, StoreUnavailableError
+from hellinger.store.limits import TIMEOUT
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
 __all__ = ["SqliteStore"]
 
+_Done = TypeVar("_Done")
 _DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR}  # the last: a table is missing
 _ROWS = 1024  # in one statement: SQLite may have been built to take no more than 32,766 values
 _WAL_BYTES = 64 << 20
@@ -108,24 +109,17 @@ class SqliteStore(SqlStore):
         return connection
 
     def _prepare(self) -> None:
-        until = time.monotonic() + self._timeout
-        while True:
-            try:
-                with self._readers.borrow() as connection:
-                    # neither waits for a lock by itself where another process is making the same file
-                    connection.execute("PRAGMA query_only = 0")
-                    connection.execute("PRAGMA journal_mode = WAL")
-                    named = connection.execute(
-                        "SELECT 1 FROM sqlite_master WHERE name = ?", (VERSION_TABLE,)
-                    ).fetchone()
-                    found = connection.execute(f"SELECT version_num FROM {VERSION_TABLE}").fetchone() if named else None
-                    connection.execute("PRAGMA query_only = 1")
-                break
-            except sqlite3.OperationalError as error:
-                if _code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > until:
-                    raise
-                time.sleep(0.01)
-        migrate(found[0] if found else None, self._upgrading)
+        found = self._once_free(self._revision)
+        migrate(found, self._upgrading)
+
+    def _revision(self) -> str | None:
+        with closing(self._connect("PRAGMA busy_timeout = 0")) as connection:
+            mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]  # never waits for a lock by itself
+            if mode != "wal":
+                raise StoreUnavailableError(f"{self.path} is on a file system without write-ahead logging: {mode}")
+            named = connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (VERSION_TABLE,)).fetchone()
+            found = connection.execute(f"SELECT version_num FROM {VERSION_TABLE}").fetchone() if named else None
+            return found[0] if found else None
 
     @contextmanager
     def _upgrading(self) -> Iterator[Connection]:
@@ -166,7 +160,8 @@ class SqliteStore(SqlStore):
     def _insert(self, events: Sequence[Event]) -> tuple[int, int]:
         if len(events) <= _ROWS:
             with self._translated(), self._turn:
-                return _insert_rows(self._the_writer(), events)
+                connection = self._the_writer()
+                return self._once_free(lambda: _insert_rows(connection, events))
         with self._writing() as session:
             counts = [_insert_rows(session.connection, events[i : i + _ROWS]) for i in range(0, len(events), _ROWS)]
         return max(last for last, _ in counts), sum(added for _, added in counts)
@@ -176,10 +171,10 @@ class SqliteStore(SqlStore):
             return connection.execute(statement, values).fetchall()
 
     @contextmanager
-    def _writing(self, *, alone: bool = False) -> Iterator[_Session]:
+    def _writing(self, *, alone: bool = False, patient: bool = False) -> Iterator[_Session]:
         with self._translated(), self._turn:
             connection = self._the_writer()
-            connection.execute("BEGIN IMMEDIATE")
+            self._once_free(lambda: connection.execute("BEGIN IMMEDIATE"))
             try:
                 yield _Session(connection)
                 connection.execute("COMMIT")
@@ -195,8 +190,22 @@ class SqliteStore(SqlStore):
 
     def _the_writer(self) -> sqlite3.Connection:
         if self._writer is None:
-            self._writer = self._connect()
+            self._writer = self._connect("PRAGMA busy_timeout = 0")
         return self._writer
+
+    def _once_free(self, write: Callable[[], _Done]) -> _Done:
+        """Take the lock on the file as soon as it is free.
+
+        SQLite itself looks again only every tenth of a second: beside a busy writer it would hardly ever be lucky.
+        """
+        until = time.monotonic() + self._timeout
+        while True:
+            try:
+                return write()
+            except sqlite3.OperationalError as error:
+                if _code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                    raise
+            time.sleep(0.001)
 
     @contextmanager
     def _translated(self) -> Iterator[None]:

@@ -1,4 +1,4 @@
-"""Conformance suites: what every family and every policy must do, to run on your own as well.
+"""Conformance suites: what every family, policy and store must do, to run on your own as well.
 
 >>> from hellinger import families, policy
 >>> from hellinger.testing import check_family, check_policy

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from hellinger.experiment import rate_interval
+from hellinger.experiment import Totals, rate_bounds
 from hellinger.ledger import STATES
 from hellinger.serve import listing, models
 from hellinger.serve.access import needs
@@ -75,13 +75,13 @@ async def one(item: str, request: Request) -> Response:
     variants = {}
     for name, standing in service.desk.about(item).items():
         n, s = standing["impressions"], standing["rewards"]
-        low, high = rate_interval(n, s)
+        low, high = rate_bounds([Totals(name, 0, int(n), s)])
         variants[name] = {
             "impressions": n,
             "rewards": s,
             "estimate": s / n if n else None,
-            "low": low,
-            "high": high,
+            "low": float(low[0]),
+            "high": float(high[0]),
             "index": standing["score"],
             "left": standing["left"],
         }

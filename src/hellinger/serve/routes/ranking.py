@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
+import orjson
 from fastapi import APIRouter, Header
 from starlette.requests import Request
 from starlette.responses import Response
@@ -12,10 +13,11 @@ from hellinger.serve import models
 from hellinger.serve.access import needs
 from hellinger.serve.answers import ApiError
 from hellinger.serve.desk import Feedback, Query
+from hellinger.serve.lanes import Lane
 from hellinger.serve.routes._common import ERRORS, json_response, limited, service_of, short
-from hellinger.serve.service import Outcome
+from hellinger.serve.service import Outcome, Service
 
-__all__ = ["router"]
+__all__ = ["LANES", "router"]
 
 router = APIRouter(prefix="/v1", tags=["ranking"], responses=ERRORS)
 
@@ -30,7 +32,11 @@ async def rank(
     ] = None,
 ) -> Response:
     """Rank the best k contents for one request, by one of the variants, and count them as shown."""
-    service = service_of(request)
+    return _json(await answer_rank(service_of(request), body, idempotency_key))
+
+
+async def answer_rank(service: Service, body: models.RankBody, idempotency_key: str | None = None) -> bytes:
+    """The answer to a ranking wanted, as JSON."""
     settings = service.settings
     if body.k > settings.max_k:
         raise ApiError(422, f"`k` must be <= {settings.max_k}, but got {body.k}")
@@ -42,17 +48,24 @@ async def rank(
     short("segment", settings, body.segment)
     query = Query(body.k, body.user, body.segment, body.exclude, body.tags, body.among)
     made = await service.rank(query, idempotency_key)
-    items = [{"id": i, "score": s} for i, s in zip(made["items"], made["scores"], strict=True)]
-    return json_response({"request_id": made["request_id"], "variant": made["variant"], "items": items})
+    items = [{"id": item, "score": score} for item, score in zip(made["items"], made["scores"], strict=True)]
+    return orjson.dumps({"request_id": made["request_id"], "variant": made["variant"], "items": items})
 
 
 @router.post("/feedback", response_model=models.FeedbackAnswer)
 @needs("write")
 async def feedback(body: models.FeedbackBody, request: Request) -> Response:
     """Tell what users did with the items of rankings. Counted once, however often it is sent."""
-    service = service_of(request)
+    return _json(await answer_feedback(service_of(request), body))
+
+
+async def answer_feedback(service: Service, body: models.FeedbackBody, _key: str | None = None) -> bytes:
+    """The answer to feedback, as JSON."""
     limited("events", body.events, service.settings.max_batch)
-    given = [Feedback(e.request_id, e.item, e.kind, e.value, models.milliseconds(e.at)) for e in body.events]
+    given = [
+        Feedback(e.request_id, e.item, e.kind, e.value, None if e.at is None else models.milliseconds(e.at))
+        for e in body.events
+    ]
     return _outcome(await service.feedback(given))
 
 
@@ -62,13 +75,17 @@ async def impressions(body: models.SeenBody, request: Request) -> Response:
     """Confirm which items of rankings were really seen, where impressions count only then."""
     service = service_of(request)
     limited("events", body.events, service.settings.max_batch)
-    return _outcome(await service.seen([(event.request_id, event.item) for event in body.events]))
+    return _json(_outcome(await service.seen([(event.request_id, event.item) for event in body.events])))
 
 
-def _outcome(outcome: Outcome) -> Response:
+def _outcome(outcome: Outcome) -> bytes:
     fields: dict[str, Any] = outcome._asdict()
     fields["rejected"] = [{"index": index, "reason": reason} for index, reason in outcome.rejected]
-    return json_response(fields)
+    return orjson.dumps(fields)
+
+
+def _json(content: bytes) -> Response:
+    return Response(content, media_type="application/json")
 
 
 @router.post("/log", response_model=models.ImportAnswer)
@@ -96,3 +113,7 @@ async def bring(body: models.ImportBody, request: Request) -> Response:
     accepted, duplicate, unknown, rejected = await service.bring(body.batch, body.variant, body.segment, rows)
     told = [{"index": index, "reason": reason} for index, reason in rejected]
     return json_response({"accepted": accepted, "duplicate": duplicate, "unknown": unknown, "rejected": told})
+
+
+LANES = {"/v1/rank": Lane(models.RankBody, answer_rank), "/v1/feedback": Lane(models.FeedbackBody, answer_feedback)}
+"""The routes taken fast."""

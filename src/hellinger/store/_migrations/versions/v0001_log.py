@@ -13,17 +13,19 @@ _KEY = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
 
 # The whole of an append in one call: the lock is held for no longer than the server needs, whatever the network does.
 # Each statement of a volatile function sees what was committed before it began, so the places are chosen from what the
-# previous holder of the lock left. The lock is the table's own number, so logs in several schemas do not wait for each
-# other.
+# previous holder of the lock left. The lock is the table's own number: logs in several schemas do not wait for each
+# other. Keys are looked up one by one in the index, which a plan made while the table was empty would otherwise not do.
 _APPEND = """
-CREATE FUNCTION hellinger_append(batch json, OUT last bigint, OUT added bigint) LANGUAGE plpgsql AS $$
+CREATE FUNCTION hellinger_append(batch jsonb, OUT last bigint, OUT added bigint)
+LANGUAGE plpgsql SET enable_seqscan = off AS $$
 BEGIN
   PERFORM pg_advisory_xact_lock('events'::regclass::oid::bigint);
   SELECT coalesce(max(seq), 0) INTO last FROM events;
   INSERT INTO events (seq, key, kind, at, body)
-    SELECT last + row_number() OVER (ORDER BY place), row ->> 0, row ->> 1, (row ->> 2)::bigint, row ->> 3
-    FROM json_array_elements(batch) WITH ORDINALITY AS new (row, place)
-    WHERE NOT EXISTS (SELECT FROM events WHERE events.key = row ->> 0);
+    SELECT last + row_number() OVER (ORDER BY place), new ->> 0, new ->> 1, (new ->> 2)::bigint, new ->> 3
+    FROM jsonb_array_elements(batch) WITH ORDINALITY AS given (new, place)
+    LEFT JOIN LATERAL (SELECT true AS held FROM events WHERE key = new ->> 0 LIMIT 1) AS old ON true
+    WHERE held IS NULL;
   GET DIAGNOSTICS added = ROW_COUNT;
   last := last + added;
 END $$

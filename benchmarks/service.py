@@ -1,0 +1,169 @@
+"""The service over HTTP: rankings against an empty endpoint, feedback against bare inserts, flat in the pool's size.
+
+Load generator and service share the machine. ``python benchmarks/service.py --sizes 10000,1000000``
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import itertools
+import os
+import socket
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import orjson
+from _timing import console, verdict
+from load import drive
+
+EMPTY = """
+import sys, uvicorn
+from fastapi import FastAPI
+from starlette.responses import Response
+app = FastAPI()
+content = b"x" * int(sys.argv[2])
+@app.post("/empty")
+async def empty() -> Response:
+    return Response(content, media_type="application/json")
+uvicorn.run(app, port=int(sys.argv[1]), access_log=False, log_level="warning")
+"""
+
+
+@contextlib.contextmanager
+def running(port: int, *command: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A server in a process of its own, until it is no longer needed."""
+    process = subprocess.Popen([sys.executable, *command])
+    try:
+        for _ in range(1200):
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 0.2):
+                break
+            if process.poll() is not None:
+                raise SystemExit(f"the server stopped with status {process.returncode}")
+            time.sleep(0.1)
+        yield process
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def processor_seconds(process: subprocess.Popen[bytes]) -> float:
+    fields = Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def rankings(port: int, process: subprocess.Popen[bytes], seconds: float) -> float:
+    """Rank against the empty endpoint, turn about; requests a second of the rankings."""
+    body = b'{"k":20}'
+    size = len(httpx.post(f"http://127.0.0.1:{port}/v1/rank", json={"k": 20}).content)
+    other = free_port()
+    with running(other, "-c", EMPTY, str(other), str(size)) as empty:
+        ratios, cpu, best = [], [], 0.0
+        for _ in range(3):
+            begun = processor_seconds(empty)
+            bare = drive(other, "/empty", lambda: body, seconds=seconds)
+            bare_cpu = (processor_seconds(empty) - begun) / bare.latencies.size
+            begun = processor_seconds(process)
+            ours = drive(port, "/v1/rank", lambda: body, seconds=seconds)
+            cpu.append(bare_cpu / ((processor_seconds(process) - begun) / ours.latencies.size))
+            ratios.append(ours.rate / bare.rate)
+            best = max(best, ours.rate)
+            console.print(
+                f"  empty endpoint {bare.rate:,.0f}/s, {bare_cpu * 1e6:.0f} µs of processor; rank {ours.rate:,.0f}/s, "
+                f"{bare_cpu / cpu[-1] * 1e6:.0f} µs; {ours.failed} failed"
+            )
+    ratio, share = sorted(ratios)[1], sorted(cpu)[1]
+    console.print(f"  rank ÷ empty endpoint: {verdict(ratio, 0.5)}; by processor time {share:.2f}×")
+    half = drive(port, "/v1/rank", lambda: body, seconds=2 * seconds, rate=best / 2)
+    p50, p99 = half.percentile(50), half.percentile(99)
+    met = "[green]met[/]" if p99 < 10 else "[red]missed[/]"
+    console.print(
+        f"  at half that rate ({half.rate:,.0f}/s): median {p50:.1f} ms, p99 {p99:.1f} ms (target < 10) {met}"
+    )
+    return best
+
+
+def feedback(port: int, folder: Path, batches: int) -> None:
+    """Feedback in batches of 100 against bare inserts of the same rows into a database of the same settings."""
+    pairs: list[tuple[str, str]] = []
+
+    def note(answer: bytes) -> None:
+        made = orjson.loads(answer)
+        pairs.extend((made["request_id"], item["id"]) for item in made["items"])
+
+    while len(pairs) < batches * 100:
+        drive(port, "/v1/rank", lambda: b'{"k":20}', seconds=1.0, seen=note)
+    bodies = [
+        orjson.dumps({"events": [{"request_id": r, "item": i, "kind": "click"} for r, i in pairs[j : j + 100]]})
+        for j in range(0, batches * 100, 100)
+    ]
+    spare = itertools.chain(bodies, itertools.repeat(bodies[-1]))
+    accepted = 0
+
+    def count(answer: bytes) -> None:
+        nonlocal accepted
+        accepted += orjson.loads(answer)["accepted"]
+
+    bare = _bare(folder, pairs[: batches * 100])
+    begun = time.perf_counter()
+    while accepted < 0.9 * batches * 100:
+        drive(port, "/v1/feedback", lambda: next(spare), seconds=0.5, connections=8, seen=count)
+    rate = accepted / (time.perf_counter() - begun)
+    console.print(f"  feedback {rate:,.0f} events/s, bare inserts {bare:,.0f}/s: {verdict(rate / bare, 0.5)}")
+
+
+def _bare(folder: Path, pairs: list[tuple[str, str]]) -> float:
+    database = sqlite3.connect(folder / "bare.db", isolation_level=None)
+    database.execute("pragma journal_mode = wal")
+    database.execute("pragma synchronous = full")
+    database.execute("create table events (seq integer primary key, key text unique, kind text, at int, body text)")
+    body = orjson.dumps({"request": "", "item": "", "kind": "click", "points": 1.0, "late": False, "happened": None})
+    rows = [
+        (j, f"{r}/click/{i}", "feedback", 1_700_000_000_000, body.decode() + r + i) for j, (r, i) in enumerate(pairs)
+    ]
+    begun = time.perf_counter()
+    for j in range(0, len(rows), 100):
+        database.execute("begin immediate")
+        database.executemany("insert into events values (?, ?, ?, ?, ?)", rows[j : j + 100])
+        database.execute("commit")
+    return len(rows) / (time.perf_counter() - begun)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sizes", default="10000,1000000")
+    parser.add_argument("--seconds", type=float, default=4.0)
+    parser.add_argument("--batches", type=int, default=1000)
+    options = parser.parse_args()
+    rates = {}
+    for size in map(int, options.sizes.split(",")):
+        console.print(f"[bold]{size:,} contents, durable SQLite")
+        with tempfile.TemporaryDirectory() as name:
+            folder, port = Path(name), free_port()
+            command = ["-m", "hellinger", "serve", "--port", str(port), "--database", f"sqlite:///{folder}/log.db"]
+            with running(port, *command, "--log-level", "warning") as process:
+                with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=120) as client:
+                    for start in range(0, size, 10_000):
+                        items = [{"id": f"content-{j}"} for j in range(start, min(size, start + 10_000))]
+                        client.post("/v1/items", json={"items": items}).raise_for_status()
+                rates[size] = rankings(port, process, options.seconds)
+                feedback(port, folder, options.batches)
+    if len(rates) > 1:
+        small, large = rates[min(rates)], rates[max(rates)]
+        console.print(f"rank with {max(rates):,} contents ÷ with {min(rates):,}: {large / small:.2f}×")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+"""Where rising functions cross a level, many at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["crossing"]
+
+Floats = npt.NDArray[np.float64]
+
+_NEWTON = 30
+_STEPS = 120
+
+
+def crossing(
+    function: Callable[[Floats], tuple[Floats, Floats]],
+    low: Floats,
+    high: Floats,
+    *,
+    start: Floats,
+    tolerance: Floats,
+    level: float = 0.0,
+) -> Floats:
+    """The x in [low, high] at which rising functions reach a level, or the end they are nearest to it.
+
+    ``function`` gives values and slopes. Newton's steps, kept within what is known to hold the crossing: an end that
+    has not been looked at is tried, otherwise the interval is halved. The last step is within the tolerance; what is
+    left after it is of the order of its square.
+    """
+    low, high = low.copy(), high.copy()
+    x = np.clip(start, low, high)
+    settled = low_seen = high_seen = np.zeros(x.shape, dtype=bool)
+    for number in range(_STEPS):
+        before = x
+        value, slope = function(x)
+        over = value > level
+        high_seen = high_seen | over
+        low_seen = low_seen | ~over
+        high = np.where(over, x, high)
+        low = np.where(over, low, x)
+        half = 0.5 * (low + high)
+        if number < _NEWTON:
+            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+                following = x - (value - level) / slope
+            following = np.where(following >= high, np.where(high_seen, half, high), following)
+            following = np.where(following <= low, np.where(low_seen, half, low), following)
+            following = np.where(np.isfinite(following), following, half)
+        else:
+            following = np.where(high_seen, np.where(low_seen, half, low), high)
+        # what is settled stays: rounding could throw it out of its interval, and that would be halved anew
+        x = np.where(settled, x, np.where(low == high, low, following))
+        settled = settled | (np.abs(x - before) <= tolerance)
+        if settled.all():
+            break
+    return x

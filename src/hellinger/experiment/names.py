@@ -1,0 +1,28 @@
+"""How variants are called in sentences."""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["display_name"]
+
+_ACRONYM = re.compile(r"(ucb|kl|imed|moss)(\d*)(\+*)")
+
+
+def display_name(variant: str) -> str:
+    """A variant's name as one writes it: acronyms in capitals, and a capital to begin with.
+
+    >>> [display_name(name) for name in ("hellinger-ucb", "kl-ucb++", "ucb1", "cold-start", "kl-ucb(c=3)")]
+    ['Hellinger-UCB', 'KL-UCB++', 'UCB1', 'Cold-start', 'KL-UCB(c=3)']
+
+    A name that has capitals or spaces of its own is left as it is.
+
+    >>> display_name("Editors' picks")
+    "Editors' picks"
+    """
+    name, bracket, arguments = variant.partition("(")
+    if not re.fullmatch(r"[a-z0-9+\-]+", name):
+        return variant
+    words = [word.upper() if _ACRONYM.fullmatch(word) else word for word in name.split("-")]
+    written = "-".join(words)
+    return written[:1].upper() + written[1:] + bracket + arguments

@@ -1,0 +1,108 @@
+"""What was counted of a variant: all that a readout needs, whenever it is asked for."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from hellinger.errors import require
+
+__all__ = ["Pages", "Totals"]
+
+_SLACK = 1e-9
+"""Rounding allowed to sums of graded rewards, relative."""
+
+
+class Pages(NamedTuple):
+    """How rewards lie together in requests: one user clicks much, the next not at all.
+
+    Folded one event at a time: a request adds 1 to ``units``; when its reward goes from y to y + d, ``squares`` grows
+    by d(2y + d). Impressions that came without their requests (imported counts) are pages of one: they add their
+    number to ``units`` and their reward to ``squares``.
+    """
+
+    units: int
+    """Requests, and impressions without one."""
+    squares: float
+    """Sum over requests of the squared reward of the request."""
+    largest: int
+    """Most impressions a request has had so far."""
+    most: float | None = None
+    """Most reward a request has had so far; what is not known is taken to be ``largest``."""
+
+    @property
+    def top(self) -> float:
+        """What no request's reward was above."""
+        return float(self.largest) if self.most is None else self.most
+
+    def check(self, impressions: int, reward: float) -> None:
+        """Refuse what no requests can have added up to."""
+        require(self.units >= 0, "0 <= units", units=self.units)
+        require(self.units > 0 or impressions == 0, "0 < units where 0 < impressions", units=self.units)
+        require(self.largest >= 1 or impressions == 0, "1 <= largest", largest=self.largest)
+        require(0.0 <= self.top <= self.largest, "0 <= most <= largest", most=self.top, largest=self.largest)
+        require(
+            impressions <= self.units * self.largest,
+            "impressions <= units * largest",
+            impressions=impressions,
+            units=self.units,
+            largest=self.largest,
+        )
+        slack = _SLACK * (1.0 + self.squares)
+        least = reward * reward / self.units if self.units else 0.0
+        require(
+            least - slack <= self.squares <= self.top * reward + slack,
+            "reward²/units <= squares <= most * reward",
+            squares=self.squares,
+            reward=reward,
+            units=self.units,
+            most=self.top,
+        )
+
+
+class Totals(NamedTuple):
+    """Counts of one variant. An impression's reward is between 0 and 1.
+
+    >>> Totals("ucb1", requests=10, impressions=200, reward=9).rate
+    0.045
+    """
+
+    variant: str
+    requests: int
+    impressions: int
+    reward: float
+    pages: Pages | None = None
+    """How rewards lie together; without it the impressions of a request are taken for independent of each other."""
+    users: int | None = None
+    """Different users, where the split is sticky: what the check of the split has to count then."""
+
+    @property
+    def rate(self) -> float:
+        """Reward an impression; NaN before the first."""
+        return self.reward / self.impressions if self.impressions else math.nan
+
+    @property
+    def design_effect(self) -> float:
+        """Variance of the reward over what it would be were impressions independent: 1 + (slots − 1)·correlation.
+
+        Never below 1, and 1 where it is not known.
+        """
+        independent = self.reward * (1.0 - self.rate) if self.impressions else 0.0
+        if self.pages is None or independent <= 0.0:
+            return 1.0
+        return max(1.0, (self.pages.squares - self.reward * self.reward / self.pages.units) / independent)
+
+    def check(self) -> None:
+        """Refuse what cannot have been counted."""
+        require(self.requests >= 0, "0 <= requests", requests=self.requests, variant=self.variant)
+        require(self.impressions >= 0, "0 <= impressions", impressions=self.impressions, variant=self.variant)
+        require(
+            0.0 <= self.reward <= self.impressions,
+            "0 <= reward <= impressions",
+            reward=self.reward,
+            impressions=self.impressions,
+            variant=self.variant,
+        )
+        require(self.users is None or self.users >= 0, "0 <= users", users=self.users, variant=self.variant)
+        if self.pages is not None:
+            self.pages.check(self.impressions, self.reward)

@@ -1,0 +1,157 @@
+"""One plain sentence about an experiment, and never a rash one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from hellinger.experiment.names import display_name
+from hellinger.experiment.ratio import SampleRatio
+from hellinger.experiment.sequences import order_evidence
+from hellinger.experiment.totals import Pages, Totals
+
+__all__ = ["ENOUGH_REQUESTS", "ENOUGH_REWARD", "Duel", "Verdict", "judge"]
+
+ENOUGH_REQUESTS = 100
+"""Requests a variant needs before anything is said of it."""
+ENOUGH_REWARD = 30
+"""Reward the two first need together: either may well have none, and then is the worse."""
+_HORIZON = 30.0
+"""How many times the present data a forecast may reach."""
+
+
+class Duel(NamedTuple):
+    """Two variants, the one with the higher rate first."""
+
+    one: Totals
+    other: Totals
+    lift: float
+    ends: tuple[float, float] | None
+    """Of the lift, anytime-valid; where they are wanted."""
+    evidence: float
+    """Logarithm of the evidence that the first's rate is the higher."""
+
+
+class Verdict(NamedTuple):
+    """What an experiment says."""
+
+    kind: str
+    """``empty``, ``single``, ``split`` (is off), ``early``, ``open``, ``leader`` or ``order`` (are certain)."""
+    sentence: str
+
+
+def judge(ranked: Sequence[Totals], duels: Sequence[Duel], check: SampleRatio | None, alpha: float) -> Verdict:
+    """Say what is certain.
+
+    ``duels`` are those of the leader with all others, in their order, and then those of each other with the next.
+
+    A variant is said to lead another when the evidence exceeds v(v − 1)/α with v variants: with probability 1 − α no
+    pair ever has that in the wrong order, so that no such sentence is ever wrong about the rates so far, whichever
+    variant happens to lead and however often one reads it.
+    """
+    if not any(each.impressions for each in ranked):
+        return Verdict("empty", "Nothing to compare yet: there are no impressions.")
+    if check is not None and check.alarm:
+        return Verdict(
+            "split",
+            f"The split is off: {display_name(check.worst)} got {_percent(check.share, 1)} % of the traffic where "
+            f"{_percent(check.intended, 1)} % was intended (p < 0.001); find out why before trusting any figure.",
+        )
+    if len(ranked) == 1:
+        return Verdict("single", f"Nothing to compare: {display_name(ranked[0].variant)} is the only variant.")
+    if thin := _too_little(ranked):
+        return Verdict("early", f"Too early to say: {thin}.")
+
+    others = len(ranked) - 1
+    threshold = math.log(len(ranked) * others / alpha)
+    leading, rest = duels[:others], duels[others:]
+    first = leading[0]
+    if all(duel.evidence > threshold for duel in leading):
+        certain = all(duel.evidence > threshold for duel in rest)
+        what = "the order" if certain else "who leads"
+        return Verdict("order" if certain else "leader", f"{_lead(first)}; more data will not change {what}.")
+    return Verdict("open", f"Too early to say: {_open(leading, threshold)}.")
+
+
+def _too_little(ranked: Sequence[Totals]) -> str:
+    """What there is too little of, in words; empty where there is enough."""
+    # imported counts have no requests; their impressions will do
+    thinnest = min(ranked, key=lambda each: each.requests or each.impressions)
+    if (thinnest.requests or thinnest.impressions) < ENOUGH_REQUESTS:
+        number = _counted(thinnest.requests, "request")
+        return f"{display_name(thinnest.variant)} has had {number}, and {ENOUGH_REQUESTS} are wanted"
+    first, second = ranked[:2]
+    if (reward := first.reward + second.reward) < ENOUGH_REWARD:
+        names = f"{display_name(first.variant)} and {display_name(second.variant)}"
+        return f"{names} have a reward of {reward:.4g} between them, and {ENOUGH_REWARD} is wanted"
+    return ""
+
+
+def _lead(duel: Duel) -> str:
+    names = f"{display_name(duel.one.variant)} leads {display_name(duel.other.variant)}"
+    return names if math.isinf(duel.lift) else f"{names} by {_interval(duel)}"
+
+
+def _open(leading: Sequence[Duel], threshold: float) -> str:
+    first = leading[0]
+    ahead, behind = display_name(first.one.variant), display_name(first.other.variant)
+    if first.lift == 0.0:
+        return f"{ahead} and {behind} have the same rate so far"
+    by = f" by {_interval(first)}" if math.isfinite(first.lift) else ""
+    if first.ends is not None and first.ends[0] > 0.0:
+        return f"{ahead} is ahead of {behind}{by}, but one of {len(leading) + 1} variants may look so by chance"
+    more = _more_requests(leading, threshold)
+    hope = f"at these rates about {more:,} more requests would tell" if more else "telling would take far more data"
+    return f"{ahead} is ahead of {behind}{by}, which may be chance; {hope}"
+
+
+def _more_requests(leading: Sequence[Duel], threshold: float) -> int:
+    """How many more requests would make the leader certain if all went on as it has; 0 for too many."""
+    least, most = 1.0, _HORIZON
+
+    def certain(factor: float) -> bool:
+        ones, others = ([_grown(each, factor) for each in side] for side in zip(*(d[:2] for d in leading), strict=True))
+        return bool(order_evidence(ones, others).min() > threshold)
+
+    if not certain(most):
+        return 0
+    while most / least > 1.2:
+        middle = math.sqrt(least * most)
+        least, most = (least, middle) if certain(middle) else (middle, most)
+    requests = sum(duel.other.requests for duel in leading) + leading[0].one.requests
+    more = requests * (most - 1.0)
+    unit = 10 ** math.floor(math.log10(max(more, 1.0)))
+    return int(max(unit, math.ceil(more / unit) * unit))
+
+
+def _grown(totals: Totals, factor: float) -> Totals:
+    pages = totals.pages and Pages(
+        math.ceil(totals.pages.units * factor), totals.pages.squares * factor, totals.pages.largest, totals.pages.most
+    )
+    impressions = math.ceil(totals.impressions * factor)
+    return Totals(totals.variant, totals.requests, impressions, min(totals.reward * factor, float(impressions)), pages)
+
+
+# Figures ---------------------------------------------------------------------------------------------
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"
+
+
+def _percent(value: float, digits: int) -> str:
+    text = f"{100.0 * value:,.{digits}f}"
+    return text.replace("-", "−") if text.strip("-0.") else text.lstrip("-")
+
+
+def _interval(duel: Duel) -> str:
+    """A lift and its ends, in as many digits as tell them apart."""
+    low, high = duel.ends or (duel.lift, duel.lift)
+    finest = min(abs(duel.lift), high - low)
+    digits = 0 if finest >= 0.01 else 1 if finest >= 0.001 else 2
+    value = _percent(duel.lift, digits)
+    if not math.isfinite(high):
+        return f"{value} % (at least {_percent(low, digits)} %)"
+    joint = "–" if low >= 0.0 else " to "
+    return f"{value} % ({_percent(low, digits)}{joint}{_percent(high, digits)} %)"

@@ -1,0 +1,190 @@
+"""What only a log in a file meets: a full disk, locks, a file that is something else."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from hellinger.store import StoreDamagedError, StoreUnavailableError, open_store
+from hellinger.store.sqlite import SqliteStore
+from hellinger.testing._logs import events, everything, intact
+from hellinger.testing._writers import running, snapshot_of, write_until_killed
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "a log.db"
+
+
+@pytest.fixture
+def store(path: Path) -> Iterator[SqliteStore]:
+    with closing(SqliteStore.open(f"sqlite:///{path}?timeout=0.05", exclusive=True)) as opened:
+        yield opened
+
+
+def keys(name: str, count: int) -> list[str]:
+    return [f"{name}{i}" for i in range(count)]
+
+
+@pytest.mark.parametrize("batch", [1, 50, 3000])
+def test_disk_full(store: SqliteStore, batch: int) -> None:
+    store.append(events(keys("a", 10)), 0)
+    store.save_snapshot(10, snapshot_of(10))
+    pages = store._rows("PRAGMA page_count")[0][0]
+    written = 10
+    store._the_writer().execute(f"PRAGMA max_page_count = {pages + 20}")
+
+    def append_until_it_fails() -> None:
+        nonlocal written
+        while True:
+            store.append(events(keys(f"b{written}/", batch)), written)
+            written += batch
+
+    with pytest.raises(StoreUnavailableError, match="full"):
+        append_until_it_fails()
+    with pytest.raises(StoreUnavailableError, match="full"):
+        store.save_snapshot(written, [b"x" * 500_000] * 3)
+    intact(everything(store))
+    assert store.count() == written
+    found = store.snapshot()
+    assert found is not None
+    assert (found[0], list(found[1])) == (10, snapshot_of(10))
+    store._the_writer().execute("PRAGMA max_page_count = 1000000")
+    assert store.append(events(keys("c", batch)), written).seqs == list(range(written + 1, written + batch + 1))
+    store.save_snapshot(written, snapshot_of(written))
+    assert store._rows("SELECT count(DISTINCT snapshot) FROM snapshot_parts") == [(1,)]
+
+
+LIMITED = """
+import resource, sys
+from hellinger.store import StoreUnavailableError, open_store
+from hellinger.testing._logs import events, everything, intact
+store = open_store(sys.argv[1])
+done = store.append(events([f"a{i}" for i in range(10)]), 0).seqs[-1]
+hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, hard))
+try:
+    while True:
+        done = store.append(events([f"b{done}/{i}" for i in range(20)]), done).seqs[-1]
+except StoreUnavailableError as error:
+    print(error)
+resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+assert store.append(events(["c"]), done).seqs == [done + 1]
+assert store.count() == done + 1 > 11
+intact(everything(store))
+"""
+
+
+def test_writing_fails_and_then_does_not(path: Path) -> None:
+    url = f"sqlite:///{path}"
+    done = subprocess.run([sys.executable, "-c", LIMITED, url], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert "SQLITE_IOERR_WRITE" in done.stdout or "SQLITE_FULL" in done.stdout
+
+
+def test_read_only(store: SqliteStore) -> None:
+    store._the_writer().execute("PRAGMA query_only = 1")
+    with pytest.raises(StoreUnavailableError, match="readonly"):
+        store.append(events(["a"]), 0)
+    store._the_writer().execute("PRAGMA query_only = 0")
+    assert store.append(events(["a"]), 0).seqs == [1]
+
+
+def test_locked(store: SqliteStore, path: Path) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        for attempt in (lambda: store.append(events(["a"]), 0), lambda: store.save_snapshot(0, [b""]), store.secret):
+            with pytest.raises(StoreUnavailableError, match="locked"):
+                attempt()
+        assert store.read(0, 10) == []
+        other.execute("ROLLBACK")
+    assert store.append(events(["a"]), 0).seqs == [1]
+
+
+def test_one_service_on_a_file(store: SqliteStore, path: Path) -> None:
+    with pytest.raises(StoreUnavailableError, match="another service"):
+        open_store(f"sqlite:///{path}", exclusive=True)
+    with closing(open_store(f"sqlite:///{path}")) as command:
+        command.append(events(["a"]), 0)
+    assert [event.key for event in store.append([], 0).others] == ["a"]
+    store.close()
+    open_store(f"sqlite:///{path}", exclusive=True).close()
+
+
+def test_a_killed_service_holds_nothing(path: Path) -> None:
+    url = f"sqlite:///{path}"
+    with running(write_until_killed, url, "a", 1) as (process, pipe):
+        assert pipe.poll(30)
+        process.kill()
+        process.join()
+        with closing(open_store(url, exclusive=True)) as store:
+            assert store.append(events(["after"]), 0).seqs == [store.last()]
+
+
+def test_the_write_ahead_log_stays_small(store: SqliteStore, path: Path) -> None:
+    wal = path.with_name(path.name + "-wal")
+    largest = last = 0
+    for number in range(60):
+        batch = [event._replace(body="x" * 10_000) for event in events(keys(f"{number}/", 100))]
+        last = store.append(batch, last).seqs[-1] or 0
+        store.read(last - 10, 10)
+        if number % 10 == 0:
+            store.save_snapshot(last, [b"x" * 1_000_000] * 3)
+        largest = max(largest, wal.stat().st_size)
+    assert path.stat().st_size > 60_000_000
+    assert largest < 12_000_000
+
+
+def test_durable_settings(store: SqliteStore) -> None:
+    store.append(events(["a"]), 0)
+    for connection in (store._the_writer(), store._connect()):
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        assert connection.execute("PRAGMA synchronous").fetchone() == (2,)  # FULL
+    connection.close()
+
+
+def test_what_is_not_a_database(tmp_path: Path) -> None:
+    (tmp_path / "text.db").write_text("no database at all, but long enough to be asked what it is" * 50)
+    with pytest.raises(StoreDamagedError, match="not a database"):
+        open_store(f"sqlite:///{tmp_path}/text.db")
+    with pytest.raises(StoreUnavailableError, match="unable to open"):
+        open_store(f"sqlite:///{tmp_path}/missing/log.db")
+    with pytest.raises(StoreUnavailableError, match="lock"):
+        open_store(f"sqlite:///{tmp_path}/missing/log.db", exclusive=True)
+
+
+def test_a_table_is_gone(store: SqliteStore) -> None:
+    with store._writing() as session:
+        session.run("DROP TABLE events")
+    with pytest.raises(StoreDamagedError, match="no such table"):
+        store.append(events(["a"]), 0)
+
+
+@pytest.mark.parametrize(
+    "url", ["sqlite://log.db", "sqlite:///", "sqlite:///:memory:", "sqlite:///a.db?mode=ro", "sqlite:"]
+)
+def test_what_is_not_a_url(url: str) -> None:
+    with pytest.raises(ValueError, match="absolute"):
+        open_store(url)
+
+
+def test_settings() -> None:
+    for value in ("0", "-1", "soon", "nan", "inf"):
+        with pytest.raises(ValueError, match="0 < timeout"):
+            open_store(f"sqlite:///log.db?timeout={value}")
+    with pytest.raises(ValueError, match="unknown store 'mysql': it must be one of postgres"):
+        open_store("mysql://host/log")
+
+
+def test_relative_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with closing(open_store("sqlite:///log.db")) as store:
+        monkeypatch.chdir("/")
+        store.append(events(["a"]), 0)
+    assert (tmp_path / "log.db").stat().st_size > 0
