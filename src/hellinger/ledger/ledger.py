@@ -65,8 +65,11 @@ class Counts:
 class Listener(Protocol):
     """Who wants to know what an event changes."""
 
+    def begins(self, slot: int) -> None:
+        """A content is new, and there to be shown."""
+
     def appears(self, slot: int) -> None:
-        """A content is there to be shown, new or again."""
+        """A content is there to be shown again."""
 
     def vanishes(self, slot: int) -> None:
         """A content is no longer to be shown, but may come back."""
@@ -172,7 +175,7 @@ class Ledger:
             slot = held.add(name, since=event.seq, at=event.at)
             held.describe(slot, said=event.seq, tags=tags, expires_at=expires_at)
             if self.listener:
-                self.listener.appears(slot)
+                self.listener.begins(slot)
         else:
             retagged = held.tags_of(slot) != tags
             held.describe(slot, said=event.seq, tags=tags, expires_at=expires_at)

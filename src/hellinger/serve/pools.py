@@ -49,6 +49,7 @@ class Pools:
             name: SegmentedPool(spec, enough=enough, seed=seed + number, leaving=leaving)
             for number, (name, spec) in enumerate(variants.items())
         }
+        self._new: list[int] = []
         self._waiting: dict[tuple[str, str], tuple[list[int], list[float], list[float]]] = {}
         self.dates: list[int] = []
         """Contents that have been given a date of expiry since this was last emptied."""
@@ -58,8 +59,12 @@ class Pools:
 
     # What an event changes ----------------------------------------------------------------------------
 
+    def begins(self, slot: int) -> None:
+        """Note a new content, for :meth:`settle`: many at once cost little more than one."""
+        self._new.append(slot)
+
     def appears(self, slot: int) -> None:
-        """Show a content, new or again."""
+        """Show a content again."""
         self.settle()
         name = self.ledger.catalogue.ids[slot]
         for variant, pool in self.of.items():
@@ -73,6 +78,7 @@ class Pools:
         if self.ledger.catalogue["state"][slot] == EXPIRED:
             self.ends(slot)
             return
+        self.settle()
         name = self.ledger.catalogue.ids[slot]
         for pool in self.of.values():
             if name in pool:
@@ -114,7 +120,13 @@ class Pools:
         waiting[2].extend(s)
 
     def settle(self) -> None:
-        """Bring the counts noted into the pools."""
+        """Bring the new contents and the counts noted into the pools."""
+        if self._new:
+            new, self._new = self._new, []
+            held = self.ledger.catalogue
+            names, tags = [held.ids[slot] for slot in new], [held.tags_of(slot) for slot in new]
+            for pool in self.of.values():
+                pool.load(names, 0, 0, tags=tags)
         if not self._waiting:
             return
         waiting, self._waiting = self._waiting, {}

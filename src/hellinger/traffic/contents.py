@@ -41,8 +41,8 @@ class Supply:
     law
         Of the rates of contents that are not among these.
     salt
-        Makes other rates from the same law. A content's rate depends on its id and this alone, so that a service keeps its
-        contents' worth from one run to the next.
+        Makes other rates from the same law. A content's rate depends on its id and this alone, so that they stay the
+        same from one run to the next.
     """
 
     def __init__(self, contents: Iterator[Content], law: str, salt: int) -> None:

@@ -1,7 +1,7 @@
 """A world played against a desk, with its own time instead of the clock's: months in seconds.
 
-Everything goes through the code that serves requests: :meth:`Desk.rank` ranks and counts, :meth:`Desk.sort` sorts feedback,
-:meth:`Desk.commit` takes in what the log has got, in the log's order. Only the waiting is left out.
+Everything goes through the code that serves requests: :meth:`Desk.rank` ranks and counts, :meth:`Desk.sort` sorts
+feedback, :meth:`Desk.commit` takes in what the log has got, in the log's order. Only the waiting is left out.
 """
 
 from __future__ import annotations

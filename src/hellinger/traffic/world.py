@@ -1,8 +1,8 @@
 r"""A site's users and contents: who comes when, what is looked at, what is clicked, what goes wrong.
 
 The world knows no service. It tells who visits (:meth:`World.visits`), which contents come and go
-(:meth:`World.changes`), and what a user does with a page once somebody has filled it (:meth:`World.react`). A driver plays
-it over HTTP in real time (:mod:`hellinger.traffic.driver`), or against a desk with simulated time
+(:meth:`World.changes`), and what a user does with a page once somebody has filled it (:meth:`World.react`). A driver
+plays it over HTTP in real time (:mod:`hellinger.traffic.driver`), or against a desk with simulated time
 (:mod:`hellinger.traffic.months`).
 
 Model
@@ -16,18 +16,18 @@ Looking and clicking
 
     .. math:: \theta_j = j^{-\eta},
 
-    and what is looked at is clicked with the content's own rate, so that P(click) = θ_j · rate. A click is followed by a
-    like with probability ``like`` and by a comment with probability ``comment``.
+    and what is looked at is clicked with the content's own rate: P(click) = θ_j · rate. A click is followed by a like
+    with probability ``like`` and by a comment with probability ``comment``.
 Delays
     A click happens an exponential time after the page (mean 8 s), a like 20 s after that, a comment 60 s. Word of it
-    reaches the service after an exponential time (mean ``delay`` seconds) or, with probability ``slow``, a lognormal one
-    (median 10 minutes, σ = 1: a telephone that was offline). So a like may well arrive before its click.
+    reaches the service after an exponential time (mean ``delay`` seconds) or, with probability ``slow``, a lognormal
+    one (median 10 minutes, σ = 1: a telephone that was offline). So a like may well arrive before its click.
 Mishaps
-    Word arrives twice with probability ``duplicate``. A page is abandoned (nobody looks) with probability ``abandon``; a
-    request is aborted before its answer with probability ``abort``.
+    Word arrives twice with probability ``duplicate``. A page is abandoned (nobody looks) with probability ``abandon``;
+    a request is aborted before its answer with probability ``abort``.
 
-Visit number i is drawn from the seed and i alone: the same user at the same time, and the same clicks for the same page,
-in whatever order answers come.
+Visit number i is drawn from the seed and i alone: the same user at the same time, and the same clicks for the same
+page, in whatever order answers come.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ class World:
                 at, _, user = heapq.heappop(waiting)
             else:
                 at = session
-                user = f"user-{min(_place(self._shares, rng.random()), plan.users - 1):06d}"
+                user = f"user-{min(bisect_right(self._shares, rng.random()), plan.users - 1):06d}"
                 session += rng.expovariate(1.0) * gap / self._busy(session)
             chance = rng.random()
             fate: Literal["read", "abandoned", "aborted"] = "read"
@@ -281,7 +281,3 @@ class World:
 
 def _ms(rng: random.Random, mean: float) -> int:
     return int(1000.0 * mean * rng.expovariate(1.0))
-
-
-def _place(edges: list[float], chance: float) -> int:
-    return bisect_right(edges, chance)
