@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+import random
 import struct
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -291,6 +292,31 @@ class Pool:
         self._version += 1
         return ranked
 
+    def draw(
+        self,
+        k: int,
+        rng: random.Random,
+        *,
+        exclude: Names = (),
+        tags: Iterable[str] | None = None,
+        among: Names | None = None,
+    ) -> tuple[list[Ranked], int]:
+        """K contents in uniformly random order instead of the best, and how many were eligible. Changes nothing."""
+        require(isinstance(k, (int, np.integer)) and k >= 1, "1 <= k", k=k)
+        items = self._store.items
+        slots = np.arange(len(self)) if among is None else np.unique(self._places(among))
+        slots = slots[items["hidden"][slots] == 0]
+        if tags is not None:
+            slots = slots[self._having(tags)[items["tags"][slots]]]
+        if not (isinstance(exclude, tuple) and not exclude):
+            mark = self._mark(exclude)
+            slots = slots[items["mark"][slots] != mark]
+        drawn = slots[rng.sample(range(slots.size), min(int(k), slots.size))]
+        names, scores = self._store.ids.of(self._store.state.items, drawn), self._values(drawn).tolist()
+        n, s = (items[what][drawn] * self._scale for what in ("n", "s"))
+        rows = zip(names, scores, map(_plain, n.tolist()), map(_plain, s.tolist()), strict=True)
+        return list(_ranked(rows)), slots.size
+
     def stats(self, name: Id) -> Stats:
         """What is known of one content."""
         slot = np.array([self._store.ids.place(self._store.state.items, name)])
@@ -300,6 +326,10 @@ class Pool:
         tags = self._tag_sets[item["tags"]]
         mean = s / n if n > 0 else math.nan
         return Stats(_plain(n), _plain(s), mean, score, self.time - float(item["born"]), tags, bool(item["hidden"]))
+
+    def scores(self, ids: Names) -> Floats:
+        """Index of each of these contents."""
+        return self._values(self._places(ids))
 
     def explain(self) -> str:
         """Say how contents are ranked at present, and why so."""
@@ -458,8 +488,7 @@ class Pool:
         store = self._store
         allowed = _EVERYTHING
         if tags is not None:
-            wanted = _tag_set(tags)
-            allowed = np.array([not wanted.isdisjoint(held) for held in self._tag_sets])
+            allowed = self._having(tags)
         mark = -1 if exclude is _NOBODY else self._mark(exclude)
         tail = allowed, mark, self._stream + self._version, store.ids.names is not None, self._slots, self._rows
         if among is None and store.grouped:
@@ -470,6 +499,11 @@ class Pool:
         slots = np.arange(len(store)) if among is None else np.unique(self._places(among))
         best: tuple[int, bool] = _scan.select(store.state, self._scale, slots, self._values(slots), *tail)
         return best
+
+    def _having(self, tags: Iterable[str]) -> npt.NDArray[np.bool_]:
+        """Which of the tag sets have one of these."""
+        wanted = _tag_set(tags)
+        return np.array([not wanted.isdisjoint(held) for held in self._tag_sets])
 
     def _values(self, slots: Slots) -> Floats:
         """Index of each of these items."""

@@ -104,24 +104,35 @@ class Store(Protocol):
         """How many events the log holds."""
         ...
 
-    def save_snapshot(self, seq: int, parts: Iterable[bytes]) -> None:
+    def touch(self) -> None:
+        """Write something that changes nothing, to find out whether the database takes writes just now."""
+        ...
+
+    def save_snapshot(self, seq: int, parts: Iterable[bytes], *, base: bool = False) -> None:
         """Keep what the events up to a place amount to, part by part; it becomes current at the end.
+
+        Two are kept side by side, which do not touch each other: one to start from, and the ``base`` of what was
+        compacted, from which the rest of the log can be folded anew.
 
         A snapshot of an earlier place than the current one's is dropped. Each part is one short transaction, with
         room for appends in between.
         """
         ...
 
-    def snapshot(self) -> tuple[int, Iterator[bytes]] | None:
-        """The current snapshot's place and its parts.
+    def snapshot(self, *, base: bool = False) -> tuple[int, Iterator[bytes]] | None:
+        """The current snapshot's place and its parts, or those of the base.
 
         Each part is verified when it is handed out: :class:`StoreDamagedError` may come at any of them, and
         :class:`StoreUnavailableError` where a newer snapshot took its place meanwhile.
         """
         ...
 
-    def compact(self, through: int, before: int) -> int:
-        """Delete events of the kinds ``limits.COMPACTED`` up to a place and taken in before a time; how many.
+    def reached(self, at: int) -> int:
+        """The last place up to which every event was taken in before a time, in milliseconds; 0 if there is none."""
+        ...
+
+    def compact(self, through: int) -> int:
+        """Delete events of the kinds ``limits.COMPACTED`` up to a place; how many.
 
         The caller must hold a snapshot of ``through`` or later, and no reader may still be behind it. Deleted keys are
         forgotten: they would be logged anew.
@@ -132,8 +143,14 @@ class Store(Protocol):
         """32 random bytes, made once for the log and shared by all who open it."""
         ...
 
-    def fill(self, secret: bytes, events: Iterable[Logged], snapshot: tuple[int, Iterable[bytes]] | None) -> None:
-        """Put into an empty log, all or nothing, what another held; the snapshot is drawn upon after the events."""
+    def fill(
+        self,
+        secret: bytes,
+        events: Iterable[Logged],
+        snapshot: tuple[int, Iterable[bytes]] | None,
+        base: tuple[int, Iterable[bytes]] | None = None,
+    ) -> None:
+        """Put into an empty log, all or nothing, what another held; drawn upon in the order of the arguments."""
         ...
 
     def close(self) -> None:
