@@ -528,11 +528,7 @@ class Pool:
         self._query = self._query % (2**31 - 2) + 1
         items = self._store.state.items
         names: Any = [exclude] if isinstance(exclude, (int, str)) else exclude
-        for name in names.tolist() if isinstance(names, np.ndarray) else names:
-            try:
-                items[self._store.ids.place(items, name)]["mark"] = self._query
-            except ValueError:
-                continue
+        items["mark"][self._store.ids.known(items, names)] = self._query
         return self._query
 
     def _count(self, slots: Slots, n: Floats, s: Floats) -> None:
