@@ -98,9 +98,9 @@ class Wealth:
         cls, units: Floats, impressions: Floats, reward: Floats, squares: Floats, largest: Floats, most: Floats
     ) -> Wealth:
         """The same from arrays, one entry a variant."""
-        some = reward > 0.0
+        some = squares > 0.0
         size = np.divide(squares, reward, out=np.ones_like(reward), where=some)
-        won = (reward / size)[:, None] * np.log1p(UP * size[:, None])
+        won = np.where(some, reward / size, 0.0)[:, None] * np.log1p(UP * size[:, None])
 
         mean = reward / units
         variance = np.maximum(squares / units - mean * mean, 0.0)

@@ -11,7 +11,7 @@ from hellinger.experiment.ratio import SampleRatio
 from hellinger.experiment.sequences import order_evidence
 from hellinger.experiment.totals import Pages, Totals
 
-__all__ = ["ENOUGH_REQUESTS", "ENOUGH_REWARD", "Duel", "Verdict", "judge"]
+__all__ = ["Duel", "Verdict", "judge"]
 
 ENOUGH_REQUESTS = 100
 """Requests a variant needs before anything is said of it."""
