@@ -74,6 +74,10 @@ def test_probabilities(laws: list[tuple[float, float]]) -> None:
     assert twice[0] == pytest.approx(twice[-1], abs=1e-12)
 
 
+def test_what_is_out_of_the_question_is_not_less_than_that() -> None:
+    assert np.all(probability_best([8_100, 10_000, 12_300], [191_900, 191_000, 186_900]) >= 0.0)
+
+
 def test_before_anything_is_known_all_are_alike() -> None:
     assert probability_best([0, 0, 0, 0], [0, 0, 0, 0]) == pytest.approx([0.25] * 4)
 

@@ -272,6 +272,10 @@ def test_edges() -> None:
     assert lifts(none, all_of_them)[1] < -0.99
 
 
+def test_nothing_at_all() -> None:
+    assert [ends.shape for ends in (*rate_bounds([]), *lift_bounds([], []), order_evidence([], []))] == [(0,)] * 5
+
+
 def test_many_at_once_are_as_each_alone() -> None:
     several = [plain(0, 0), plain(20, 20), plain(10**8, 10**6), plain(5, 0), counted([3.0, 0.0, 1.0] * 100, 4)]
     low, high = rate_bounds(several)

@@ -85,10 +85,8 @@ class Wealth:
     def of(cls, totals: Sequence[Totals]) -> Wealth:
         """The bets on these variants."""
         pages = [t.pages or Pages(t.impressions, t.reward, 1) for t in totals]
-        units, squares, largest, most = (
-            np.array(column, dtype=float)
-            for column in zip(*((p.units, p.squares, p.largest, p.top) for p in pages), strict=True)
-        )
+        columns = np.array([(p.units, p.squares, p.largest, p.top) for p in pages], dtype=float).reshape(-1, 4)
+        units, squares, largest, most = columns.T
         reward = np.array([t.reward for t in totals], dtype=float)
         impressions = np.array([t.impressions for t in totals], dtype=float)
         return cls.counted(np.maximum(units, 1.0), impressions, reward, squares, np.maximum(largest, 1.0), most)

@@ -71,7 +71,8 @@ def probability_best(successes: npt.ArrayLike, failures: npt.ArrayLike) -> Float
     panels = density @ weights
     whole = panels.sum(axis=1)
     before = np.cumsum(panels, axis=1) - panels
-    below = (before[..., None] + density @ up_to.T) / whole[:, None, None]
+    # a polynomial through a density's far tail may dip below 0
+    below = np.clip((before[..., None] + density @ up_to.T) / whole[:, None, None], 0.0, 1.0)
     chances = np.empty(s.size)
     for i in range(s.size):
         others = np.delete(below, i, axis=0).prod(axis=0)
