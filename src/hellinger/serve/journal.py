@@ -104,13 +104,15 @@ class Journal:
     def write(self, drafts: Sequence[Draft], *, lasting: bool = False) -> asyncio.Future[list[int | None]]:
         """Write drafts; the future gives each one's place in the log, None for one that was there already.
 
-        While the store is away a lasting entry's future is done at once, with no places.
+        While the store is away a lasting entry's future is done at once, with no places. There is always room for one,
+        since its effect is there: ask :meth:`check_room` before.
         """
         waiter: asyncio.Future[list[int | None]] = self._loop.create_future()
         if not drafts:
             waiter.set_result([])
             return waiter
-        self.check_room(len(drafts))
+        if not lasting:
+            self.check_room(len(drafts))
         if self.away:
             if not lasting:
                 raise StoreUnavailableError("the store is away")

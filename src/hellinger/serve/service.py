@@ -127,8 +127,12 @@ class Service:
                 known = await self._former(name)  # another copy's, of which the log has told in the meantime
             if known is not None:
                 return known
-            self.journal.check_room()
-            draft = desk.pending.get(name) or desk.rank(query, now(), name)
+            draft = desk.pending.get(name)
+            if draft is None:
+                self.journal.check_room()
+                draft = desk.rank(query, now(), name)
+            elif self.journal.away:
+                return draft.fields | {"request_id": name}
             places = await self.journal.write((draft,), lasting=True)
             if places == [None]:
                 known = await self._former(name)
