@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ledger_model import START, Command, Log, Model, commands, written
 
 from hellinger.ledger import HIDDEN, Ledger, Request, Requests, Series, series
 from hellinger.ledger.recovery import differences, fold
 from hellinger.ledger.snapshot import dumped, loaded
+from ledger_model import START, Command, Log, Model, commands, written
 
 quick = settings(max_examples=60, deadline=None, derandomize=True)
 
@@ -80,22 +80,6 @@ def test_rankings_may_be_counted_before_the_log_has_them(happenings: list[Comman
             if rank.kind == "rank" and rank.fields["through"] == ledger.seq:
                 slots = [ledger.catalogue.slots[item] for item in rank.fields["items"]]
                 ledger.open(rank.key, Request.of(rank.at, rank.fields), slots)
-    Model(log.events).check(ledger)
-
-
-@quick
-@given(commands)
-def test_a_ranking_taken_back_was_never_there(happenings: list[Command]) -> None:
-    log = written(happenings)
-    ledger = folded(log)
-    items = tuple(ledger.catalogue.slots)
-    for counted in (True, False):
-        request = Request("one", "tablet", START, ledger.seq, items, counted=counted)
-        ledger.open("mine", request)
-        ledger.close("mine", request)
-    assert "mine" not in ledger.requests
-    pages = ledger.series.pages["one"]  # its largest page is remembered, which is a bound and may be too wide
-    pages.largest = Model(log.events).pages["one"]["largest"]  # type: ignore[assignment]
     Model(log.events).check(ledger)
 
 
@@ -231,39 +215,27 @@ def _request() -> Request:
 
 def test_requests_keep_those_that_are_needed() -> None:
     requests = Requests(2)
-    first, again = _request(), _request()
+    first = _request()
     requests.put("first", first)
-    requests.keep(["first", "not here yet"])
-    requests.keep(["first"])
-    for name in ("second", "third", "fourth"):
-        requests.put(name, _request())
-    assert requests.get("first") is first
-    assert "second" not in requests
-    requests.release(["first", "not here yet"])
-    requests.put("fifth", _request())
-    assert requests.get("first") is first
-    requests.put("first", again)
-    assert requests.get("first") is again
-    for name in ("sixth", "seventh"):
-        requests.put(name, _request())
-    requests.release(["first"])
-    assert requests.get("first") is again  # as the one last used
-    for name in ("eighth", "ninth"):
+    with requests.pinned(["first", "not here yet"]), requests.pinned(["first"]):
+        for name in ("second", "third", "fourth", "fifth", "sixth"):
+            requests.put(name, _request())
+        assert requests.get("first") is first
+        assert "second" not in requests
+    for name in ("seventh", "eighth"):
         requests.put(name, _request())
     assert "first" not in requests
     assert len(requests) == 2
-    requests.drop("ninth")
-    assert len(requests) == 1
 
 
 def test_requests_without_a_cache_hold_what_is_kept() -> None:
     requests = Requests(0)
     requests.put("gone", _request())
     assert "gone" not in requests
-    requests.keep(["kept"])
-    requests.put("kept", _request())
-    assert "kept" in requests
-    requests.release(["kept"])
+    with requests.pinned(["kept"]):
+        requests.put("kept", _request())
+        assert "kept" in requests
+    requests.put("other", _request())
     assert len(requests) == 0
 
 

@@ -301,7 +301,11 @@ class Stream(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send for as long as it lasts."""
         watching = asyncio.create_task(self._watch(receive))
-        headers = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store"), (b"x-accel-buffering", b"no")]
+        headers = [
+            (b"content-type", b"text/event-stream"),
+            (b"cache-control", b"no-store"),
+            (b"x-accel-buffering", b"no"),
+        ]
         try:
             async with asyncio.timeout(PATIENCE):
                 await send({"type": "http.response.start", "status": 200, "headers": headers})

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from hellinger.ledger import SHOWN, Ledger
 
-__all__ = ["LEAST", "Rising", "Rises", "wilson_lower"]
+__all__ = ["LEAST", "Rises", "Rising", "wilson_lower"]
 
 HALF = 12 * 3_600_000
 LEAST = 20.0
