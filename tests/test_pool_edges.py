@@ -65,6 +65,36 @@ def test_ids_from_a_generator_reach_every_segment() -> None:
     assert len(pool.segment("north")) == 2
 
 
+@pytest.mark.parametrize("options", [{}, {"window": 4.0, "buckets": 2}, {"half_life": 2.0}])
+def test_a_blank_pool_has_the_contents_and_no_history(options: dict[str, float]) -> None:
+    pool = Pool("hellinger-ucb", ties="oldest", **options)  # type: ignore[arg-type]
+    pool.load(["a", "b", "c"], [5, 50, 0], [1, 2, 0], tags=[["x"], ["y"], ["x"]])
+    pool.hide("c")
+    pool.advance(3.0)
+    pool.add("d")
+    pool.remove("a")
+    blank = pool.blank()
+    assert (blank.ids, blank.eligible, blank.rounds, blank.time) == (["b", "c", "d"], 2, 0, 3.0)
+    assert blank.stats("b")[:2] == (0, 0)
+    assert (blank.stats("b").age, blank.stats("b").tags) == (3.0, frozenset({"y"}))
+    blank.unhide("c")
+    blank.record("b", impressions=3)
+    assert [content.id for content in blank.rank(3)] == ["c", "d", "b"]
+    assert pool.stats("b").impressions == pytest.approx(50 if not options.get("half_life") else 50 / 2**1.5)
+    assert not pool.offers("c")
+
+
+def test_contents_that_expire_leave_every_segment() -> None:
+    pool = SegmentedPool("ucb1", leaving=Leaving(age=2.0))
+    pool.add(["a"])
+    pool.record("a", "north", impressions=1)
+    pool.advance(1.0)
+    pool.add(["b"])
+    pool.advance(1.0)
+    assert [gone.id for gone in pool.departures()] == ["a"]
+    assert pool.segment("north").ids == pool.pooled.ids == ["b"]
+
+
 def test_ids_beyond_63_bits_are_refused_not_wrapped() -> None:
     pool = Pool("ucb1")
     with pytest.raises(ValueError, match="2"):

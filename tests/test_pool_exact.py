@@ -117,6 +117,9 @@ class Comparison(RuleBasedStateMachine):
         assert len(self.pool) == len(self.model.contents)
         assert self.pool.rounds == self.model.rounds
         assert self.pool.ids == list(self.model.contents)
+        shown = {name for name, content in self.model.contents.items() if not content.hidden}
+        assert self.pool.eligible == len(shown)
+        assert {name for name in NAMES if self.pool.offers(name)} == shown
 
 
 @pytest.mark.parametrize("ties", ["random", "oldest"])

@@ -17,10 +17,13 @@ from hellinger.policies import Policy, policy
 from hellinger.pool import Pool
 
 if TYPE_CHECKING:
+    from hellinger.client import AsyncClient, Client
     from hellinger.lab import Result, simulate
 
 __all__ = [
+    "AsyncClient",
     "Bandit",
+    "Client",
     "HellingerWarning",
     "Policy",
     "Pool",
@@ -37,9 +40,13 @@ __version__ = version("hellinger")
 
 
 def __getattr__(name: str) -> Any:
-    """Import the laboratory, and Polars with it, only when it is asked for."""
+    """Import the laboratory and Polars, the clients and httpx, only when they are asked for."""
     if name in ("Result", "simulate"):
         from hellinger import lab
 
         return getattr(lab, name)
+    if name in ("AsyncClient", "Client"):
+        from hellinger import client
+
+        return getattr(client, name)
     raise AttributeError(f"module 'hellinger' has no attribute {name!r}")

@@ -1,8 +1,8 @@
 """Compilation: one decorator for kernels, with a cache on disk that cannot go stale.
 
 numba invalidates a cached function when *its own* file changes, not when a function it inlines
-does. The cache therefore lives in a folder named by a digest of every source file of the package:
-any edit starts an empty one.
+does. The cache therefore lives in a folder named by a digest of every source file that a kernel may
+come from: any edit of those starts an empty one.
 """
 
 from __future__ import annotations
@@ -31,10 +31,16 @@ OPTIONS: dict[str, Any] = {"error_model": "numpy", "nogil": True}
 _INLINE: dict[str, Any] = {"error_model": "numpy", "forceinline": True}
 
 
+# rooms above the mathematics: no kernel is compiled from them, and a service need not compile anew when they change
+_NO_KERNELS = {"cli", "client.py", "events.py", "figures", "ledger", "serve", "store", "testing", "traffic"}
+
+
 def _digest() -> str:
     package = Path(__file__).parent
     digest = hashlib.sha256()
     for source in sorted(package.rglob("*.py")):
+        if source.relative_to(package).parts[0] in _NO_KERNELS:
+            continue
         digest.update(source.relative_to(package).as_posix().encode())
         digest.update(source.read_bytes())
     return digest.hexdigest()[:16]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hellinger.ledger.catalogue import DELETED, EXPIRED, HIDDEN, SHOWN, STATES, Catalogue
 from hellinger.ledger.ledger import COMMON, Counts, Ledger, Listener
-from hellinger.ledger.requests import Request, Requests
+from hellinger.ledger.requests import Request, Requests, spoken_of
 from hellinger.ledger.series import RESOLUTIONS, Series
 
 __all__ = [
@@ -22,4 +22,5 @@ __all__ = [
     "Request",
     "Requests",
     "Series",
+    "spoken_of",
 ]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from hellinger.events import Logged
 
-__all__ = ["Request", "Requests", "request_of"]
+__all__ = ["Request", "Requests", "request_of", "spoken_of"]
 
 
 class Request:
@@ -70,11 +71,16 @@ class Request:
 
 
 class Requests:
-    """The requests last used, by name; the others are in the log."""
+    """The requests last used, by name; the others are in the log.
+
+    A request that something is under way for is pinned: it stays, however many others come. Were it let go and
+    recalled meanwhile, there would be two of it, each with a part of what was given.
+    """
 
     def __init__(self, limit: int = 100_000) -> None:
         self.limit = limit
         self._held: OrderedDict[str, Request] = OrderedDict()
+        self._pins: dict[str, int] = {}
 
     def __len__(self) -> int:
         return len(self._held)
@@ -92,8 +98,35 @@ class Requests:
     def put(self, name: str, request: Request) -> None:
         """Hold a request; the one longest unused goes where there are too many."""
         self._held[name] = request
-        if len(self._held) > self.limit:
-            self._held.popitem(last=False)
+        while len(self._held) > self.limit + len(self._pins):
+            oldest, other = self._held.popitem(last=False)
+            if oldest in self._pins:
+                self._held[oldest] = other
+
+    def pin(self, names: Iterable[str]) -> None:
+        """Hold on to these from when they come, or now, until they are released."""
+        pins = self._pins
+        for name in names:
+            pins[name] = pins.get(name, 0) + 1
+
+    def release(self, names: Iterable[str]) -> None:
+        """Undo one :meth:`pin` of these."""
+        pins = self._pins
+        for name in names:
+            if pins[name] == 1:
+                del pins[name]
+            else:
+                pins[name] -= 1
+
+    @contextmanager
+    def pinned(self, names: Iterable[str]) -> Iterator[None]:
+        """Hold on to these for the block."""
+        held = list(names)
+        self.pin(held)
+        try:
+            yield
+        finally:
+            self.release(held)
 
     def recall(self, thread: Iterable[Logged], through: int) -> None:
         """Hold requests from what the log says of them up to a place, where they are not held already."""
@@ -111,6 +144,11 @@ class Requests:
                     fresh[name].give(fields["item"], fields["kind"], fields["points"])
         for name, request in fresh.items():
             self.put(name, request)
+
+
+def spoken_of(events: Iterable[Logged]) -> list[str]:
+    """Requests that feedback and confirmations among these events belong to."""
+    return list({request_of(event.key): None for event in events if event.kind in ("feedback", "seen")})
 
 
 def request_of(key: str) -> str:

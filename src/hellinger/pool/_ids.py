@@ -16,7 +16,7 @@ from hellinger._jit import entry, inline, jit
 from hellinger.pool._groups import mix
 from hellinger.pool._layout import ITEM, NONE
 
-__all__ = ["Id", "Ids"]
+__all__ = ["Id", "Ids", "forget", "point"]
 
 Id = int | str
 Keys = npt.NDArray[np.int64]
@@ -52,14 +52,15 @@ def _insert(table: Table, items: Any, first: int, last: int) -> int:
         i = _probe(table, items, items[j]["key"])
         if table[i] != NONE:
             for k in range(j - 1, first - 1, -1):
-                _forget(table, items, items[k]["key"])
+                forget(table, items, items[k]["key"])
             return j
         table[i] = j
     return NONE
 
 
 @inline
-def _forget(table: Table, items: Any, key: int) -> None:
+def forget(table: Table, items: Any, key: int) -> None:
+    """Take a key out of the table, moving back the entries that had to pass it."""
     mask = table.size - 1
     hole = _probe(table, items, key)
     i = hole
@@ -74,13 +75,9 @@ def _forget(table: Table, items: Any, key: int) -> None:
     table[hole] = NONE
 
 
-@jit
-def _remove(table: Table, items: Any, key: int) -> None:
-    _forget(table, items, key)
-
-
-@jit
-def _point(table: Table, items: Any, key: int, new: int) -> None:
+@inline
+def point(table: Table, items: Any, key: int, new: int) -> None:
+    """Note that the item of a key is at another place now."""
     table[_probe(table, items, key)] = new
 
 
@@ -124,6 +121,17 @@ class Ids:
             if list(map(self.names.__getitem__, slots.tolist())) == listed:  # −1 gives the last name, not this one
                 return slots
         return np.array([self.place(items, name) for name in listed], np.int64)
+
+    def known(self, items: Any, names: Iterable[Id] | npt.NDArray[np.integer[Any]]) -> Keys:
+        """Where those of these ids are that are anywhere."""
+        listed: list[Any] = names.tolist() if isinstance(names, np.ndarray) else list(names)
+        if self.names and not self._odd and set(map(type, listed)) == {str}:
+            slots = self._find(self.table, items, np.fromiter(map(hash, listed), np.int64, len(listed)))
+            held = self.names
+            found = [slot for slot, name in zip(slots.tolist(), listed, strict=True) if held[slot] == name]
+        else:
+            found = [self.place(items, name) for name in listed if self.holds(items, name)]
+        return np.array(found, np.int64)
 
     def holds(self, items: Any, name: object) -> bool:
         """Whether this id is present."""
@@ -216,19 +224,20 @@ class Ids:
             self.table = np.full(size, NONE, np.int32)
             _insert(self.table, items, 0, present)
 
-    def remove(self, items: Any, slot: int) -> None:
-        """Forget the id at a place."""
-        _remove(self.table, items, int(items[slot]["key"]))
+    def remove(self, slots: list[int]) -> None:
+        """Forget the names at these places, last place first; the last name moves into each."""
         if self.names is not None:
-            self._odd.pop(self.names[slot], None)
+            for slot in slots:
+                self._odd.pop(self.names[slot], None)
+                self.names[slot] = self.names[-1]
+                self.names.pop()
 
-    def move(self, items: Any, old: int, new: int) -> None:
-        """Note that the id at the last place, ``old``, now is at ``new``; without a move if they are one."""
-        if old != new:
-            _point(self.table, items, int(items[old]["key"]), new)
-        if self.names is not None:
-            self.names[new] = self.names[old]
-            self.names.pop()
+    def copy(self) -> Ids:
+        """The same ids, to go their own way."""
+        other = Ids()
+        other.table, other._odd = self.table.copy(), dict(self._odd)
+        other.names = None if self.names is None else list(self.names)
+        return other
 
     def rebuilt(self, items: Any, count: int, names: list[Id] | None) -> None:
         """Set the ids of items[:count], as a snapshot gives them back."""

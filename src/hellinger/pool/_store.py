@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hellinger._jit import entry, inline, jit
+from hellinger._jit import borrowed, entry, inline, jit
 from hellinger.pool import _groups
-from hellinger.pool._ids import Id, Ids
+from hellinger.pool._ids import Id, Ids, forget, point
 from hellinger.pool._layout import (
-    ARENA_TOP,
     CELLS,
     COUNT,
     GROUPS,
@@ -103,8 +102,17 @@ def count_many(st: State, grouped: bool, slots: Slots, dn: Floats, ds: Floats, l
 
 
 @jit
-def _detach(st: State, i: int) -> None:
-    _groups.detach(st, i)
+def take_out(st: State, table: Any, slots: Slots) -> None:
+    """Remove items, those at the end first; the last one moves into each place left."""
+    st, table = _groups.held(st), borrowed(table)
+    for slot in slots:
+        last = st.meta[COUNT] - 1
+        _groups.detach(st, slot)
+        forget(table, st.items, st.items[slot]["key"])
+        if slot != last:
+            point(table, st.items, st.items[last]["key"], slot)
+            _groups.renumber(st, last, slot)
+        st.meta[COUNT] = last
 
 
 class Store:
@@ -115,6 +123,8 @@ class Store:
         self.ids = Ids()
         self.grouped = grouped
         self.next_seq = 0
+        self.hidden = 0
+        """How many contents are hidden."""
         self._count_one = entry(count_one, self.state, True, 0, 0.0, 0.0, 0.0, 0.0)
         none, nothing = np.empty(0, np.int64), np.empty(0)
         self._count_many = entry(count_many, self.state, True, none, nothing, nothing, 0.0, 0.0)
@@ -169,17 +179,28 @@ class Store:
 
     def remove(self, slots: Slots) -> None:
         """Take these contents out; the last ones move into the places left."""
-        for slot in np.sort(slots)[::-1].tolist():  # from the end, so that no place named is filled before its turn
-            st = self.state
-            last = len(self) - 1
-            _detach(st, slot)
-            self.ids.remove(st.items, slot)
-            if slot != last:
-                self.ids.move(st.items, last, slot)
-                _groups.renumber(st, last, slot)
-            elif self.ids.names is not None:
-                self.ids.names.pop()
-            st.meta[COUNT] = last
+        self.hidden -= int(self.state.items["hidden"][slots].sum())
+        falling = np.sort(slots)[::-1].copy()  # so that no place named is filled before its turn
+        take_out(self.state, self.ids.table, falling)
+        self.ids.remove(falling.tolist())
+
+    def hide(self, slots: Slots, hidden: int) -> None:
+        """Take these contents out of their cells, or put them back."""
+        slots = np.unique(slots)
+        column = self.state.items["hidden"]
+        self.hidden += hidden * slots.size - int(column[slots].sum())
+        column[slots] = hidden
+        self.settle(slots)
+
+    def blank(self) -> Store:
+        """The same contents, none ever shown."""
+        other = Store(ordered=bool(self.state.meta[SORTED]), grouped=False)
+        other.ids, other.next_seq, other.hidden = self.ids.copy(), self.next_seq, self.hidden
+        items = self.items.copy()
+        items["n"] = items["s"] = items["mark"] = items["stratum"] = 0
+        other.state.meta[COUNT] = items.size
+        other.state = other.state._replace(items=items)
+        return other
 
     # Counts -------------------------------------------------------------------------------------------
 
@@ -209,9 +230,9 @@ class Store:
         if not self.grouped:
             return
         while (done := _groups.place(self.state, slots, done)) < slots.size:
-            self._enlarge(slots.size - done)
+            self._enlarge()
 
-    def _enlarge(self, waiting: int) -> None:
+    def _enlarge(self) -> None:
         st = self.state
         meta = st.meta
         if meta[CELLS] == st.cells.size:
@@ -219,12 +240,11 @@ class Store:
         if meta[GROUPS] == st.groups.size or meta[ORDER] == st.order.size:
             size = st.groups.size + 1
             st = st._replace(groups=enlarged(st.groups, size), order=enlarged(st.order, size))
-        if 2 * (meta[LIVE_CELLS] + 1) > st.map.size:
+        if 4 * (meta[LIVE_CELLS] + 1) > 3 * st.map.size:
             st = st._replace(map=np.empty(2 * st.map.size, np.int32))
             _groups.remap(st)
         if st is self.state:
-            wanted = st.arena.size + min(waiting, st.arena.size)
-            st = st._replace(arena=enlarged(st.arena, max(wanted, int(meta[ARENA_TOP]) + 16)))
+            st = st._replace(arena=enlarged(st.arena, st.arena.size + 16))
         self.state = st
 
     # Grouping -----------------------------------------------------------------------------------------

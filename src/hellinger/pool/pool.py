@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+import random
 import struct
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -216,14 +217,36 @@ class Pool:
         self._rounds = count / self._scale
         self._version += 1
 
-    def catalogue(self) -> tuple[list[Id], list[frozenset[str]], list[Id]]:
-        """Every id, oldest first; the tags of each; and those that are hidden."""
-        order = np.argsort(self._store.items["seq"])
-        items = self._store.items[order]
-        names = self._store.ids.of(self._store.state.items, order)
-        sets = self._tag_sets
-        hidden = [names[j] for j in np.flatnonzero(items["hidden"]).tolist()]
-        return names, [sets[number] for number in items["tags"].tolist()], hidden
+    @property
+    def eligible(self) -> int:
+        """How many contents may be ranked: those that are not hidden."""
+        return len(self._store) - self._store.hidden
+
+    def offers(self, name: object) -> bool:
+        """Whether this content may be ranked: it is here and not hidden."""
+        items = self._store.state.items
+        try:
+            return not items[self._store.ids.place(items, name)]["hidden"]
+        except ValueError:
+            return False
+
+    def blank(self) -> Pool:
+        """A pool of the same kind with the same contents, hidden ones and ages included, none ever shown."""
+        window = self._window
+        other = Pool(
+            self.policy,
+            seed=self.seed,
+            ties=self.ties,
+            window=window.length if window else None,
+            buckets=window.buckets if window else 24,
+            half_life=self.half_life,
+            leaving=self.leaving,
+        )
+        other._store = self._store.blank()
+        other._store.regroup(grouped=not other._reason)
+        other._tag_sets = list(self._tag_sets)
+        other.advance(self.time)
+        return other
 
     # Ranking ------------------------------------------------------------------------------------------
 
@@ -269,6 +292,31 @@ class Pool:
         self._version += 1
         return ranked
 
+    def draw(
+        self,
+        k: int,
+        rng: random.Random,
+        *,
+        exclude: Names = (),
+        tags: Iterable[str] | None = None,
+        among: Names | None = None,
+    ) -> tuple[list[Ranked], int]:
+        """K contents in uniformly random order instead of the best, and how many were eligible. Changes nothing."""
+        require(isinstance(k, (int, np.integer)) and k >= 1, "1 <= k", k=k)
+        items = self._store.items
+        slots = np.arange(len(self)) if among is None else np.unique(self._places(among))
+        slots = slots[items["hidden"][slots] == 0]
+        if tags is not None:
+            slots = slots[self._having(tags)[items["tags"][slots]]]
+        if not (isinstance(exclude, tuple) and not exclude):
+            mark = self._mark(exclude)
+            slots = slots[items["mark"][slots] != mark]
+        drawn = slots[rng.sample(range(slots.size), min(int(k), slots.size))]
+        names, scores = self._store.ids.of(self._store.state.items, drawn), self._values(drawn).tolist()
+        n, s = (items[what][drawn] * self._scale for what in ("n", "s"))
+        rows = zip(names, scores, map(_plain, n.tolist()), map(_plain, s.tolist()), strict=True)
+        return list(_ranked(rows)), slots.size
+
     def stats(self, name: Id) -> Stats:
         """What is known of one content."""
         slot = np.array([self._store.ids.place(self._store.state.items, name)])
@@ -278,6 +326,10 @@ class Pool:
         tags = self._tag_sets[item["tags"]]
         mean = s / n if n > 0 else math.nan
         return Stats(_plain(n), _plain(s), mean, score, self.time - float(item["born"]), tags, bool(item["hidden"]))
+
+    def scores(self, ids: Names) -> Floats:
+        """Index of each of these contents."""
+        return self._values(self._places(ids))
 
     def explain(self) -> str:
         """Say how contents are ranked at present, and why so."""
@@ -436,8 +488,7 @@ class Pool:
         store = self._store
         allowed = _EVERYTHING
         if tags is not None:
-            wanted = _tag_set(tags)
-            allowed = np.array([not wanted.isdisjoint(held) for held in self._tag_sets])
+            allowed = self._having(tags)
         mark = -1 if exclude is _NOBODY else self._mark(exclude)
         tail = allowed, mark, self._stream + self._version, store.ids.names is not None, self._slots, self._rows
         if among is None and store.grouped:
@@ -448,6 +499,11 @@ class Pool:
         slots = np.arange(len(store)) if among is None else np.unique(self._places(among))
         best: tuple[int, bool] = _scan.select(store.state, self._scale, slots, self._values(slots), *tail)
         return best
+
+    def _having(self, tags: Iterable[str]) -> npt.NDArray[np.bool_]:
+        """Which of the tag sets have one of these."""
+        wanted = _tag_set(tags)
+        return np.array([not wanted.isdisjoint(held) for held in self._tag_sets])
 
     def _values(self, slots: Slots) -> Floats:
         """Index of each of these items."""
@@ -472,11 +528,7 @@ class Pool:
         self._query = self._query % (2**31 - 2) + 1
         items = self._store.state.items
         names: Any = [exclude] if isinstance(exclude, (int, str)) else exclude
-        for name in names.tolist() if isinstance(names, np.ndarray) else names:
-            try:
-                items[self._store.ids.place(items, name)]["mark"] = self._query
-            except ValueError:
-                continue
+        items["mark"][self._store.ids.known(items, names)] = self._query
         return self._query
 
     def _count(self, slots: Slots, n: Floats, s: Floats) -> None:
@@ -542,9 +594,7 @@ class Pool:
         return self._store.ids.places(self._store.state.items, names)
 
     def _set_hidden(self, ids: Id | Names, hidden: int) -> None:
-        slots = self._places(ids)
-        self._store.state.items["hidden"][slots] = hidden
-        self._store.settle(slots)
+        self._store.hide(self._places(ids), hidden)
         self._version += 1
 
     def _counts(self, impressions: npt.ArrayLike, rewards: npt.ArrayLike, size: int) -> tuple[Floats, Floats]:

@@ -57,7 +57,6 @@ class SegmentedPool:
         self.enough = enough
         self.pooled = Pool(policy, leaving=leaving, **options)
         self.segments: dict[str, Pool] = {}
-        self._policy, self._options = policy, options
         self._departures: list[Departure] = []
 
     def add(self, ids: Id | Names, *, tags: Any = ()) -> None:
@@ -118,6 +117,7 @@ class SegmentedPool:
         """Let time pass in every pool."""
         for pool in self._all():
             pool.advance(by)
+        self._follow()
 
     def record(self, name: Id, segment: str, *, impressions: int = 0, rewards: float = 0.0) -> None:
         """Count impressions and rewards of one content in one segment."""
@@ -135,6 +135,11 @@ class SegmentedPool:
             self.segment(segment).record_many(names, impressions, rewards)
         self.pooled.record_many(names, impressions, rewards)
         self._follow()
+
+    def pass_over(self, impressions: float, segment: str = "") -> None:
+        """Count impressions of contents that are not in the pool: only the number of rounds knows of them."""
+        for pool in (self.pooled, self.segment(segment)) if segment else (self.pooled,):
+            pool.rounds += impressions
 
     def rank(self, k: int, segment: str = "", **filters: Any) -> list[Ranked]:
         """Return the best k for this segment, by its own counts if it has enough of them."""
@@ -178,12 +183,8 @@ class SegmentedPool:
         """A segment's own pool, made when first asked for."""
         if segment not in self.segments:
             require(isinstance(segment, str), "a segment is a string", segment=segment)
-            own = Pool(self._policy, **self._options)
-            names, tags, hidden = self.pooled.catalogue()
-            own.load(names, 0, 0, tags=tags)
-            own.hide(hidden)
-            own.advance(self.pooled.time)
-            self.segments[segment] = own
+            self.segments[segment] = self.pooled.blank()
+            self.segments[segment].leaving = Leaving()  # contents leave by the pooled counts
         return self.segments[segment]
 
     def __len__(self) -> int:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["restore", "save"]
 
 _MAGIC = b"HELPOOL1"
-_FORMAT = 1
+_FORMAT = 2
 _RECORDS = {"items": ITEM, "cells": CELL, "groups": GROUP}
 _DIGEST = 32
 
@@ -120,6 +120,7 @@ def restore(path: Path, family: Family | None) -> Pool:
     store = pool._store
     store.state = State(*(arrays[field] for field in State._fields))
     store.grouped, store.next_seq = header["grouped"], header["next_seq"]
+    store.hidden = int(store.items["hidden"].sum())
     store.ids.rebuilt(store.state.items, int(store.state.meta[COUNT]), header["names"])
     pool.time, pool._rounds, pool._scale = header["time"], header["rounds"], header["scale"]
     pool._version, pool._reason, pool._present = header["version"], header["reason"], header["present"]

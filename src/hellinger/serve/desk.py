@@ -6,14 +6,16 @@ import hashlib
 import heapq
 import math
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from importlib.metadata import version
 from typing import Any, NamedTuple, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from hellinger.events import Event, Logged, new_request, new_token
 from hellinger.experiment import Split
-from hellinger.ledger import EXPIRED, SHOWN, Ledger, Request
+from hellinger.ledger import SHOWN, Ledger, Request
 from hellinger.policies import policy
 from hellinger.pool import Leaving, Ranked
 from hellinger.serve.pools import Learning, Pools
@@ -143,13 +145,15 @@ class Desk:
         self.versions = {name: _version(spec, learning, counted, random_share) for name, spec in self.variants.items()}
         self._stochastic = {name for name, spec in variants.items() if policy(spec).rule.random}
         self.pending: dict[str, None] = {}
-        """Rankings that were answered and are not known to be in the log."""
-        self._expiries: list[tuple[int, int]] = []
-        self._ripe: list[tuple[int, int]] = []
+        """Rankings that are counted and not known to be in the log."""
+        self.named: dict[str, dict[str, Any]] = {}
+        """Rankings made under a name, not known to be in the log: what they say, by name."""
         held = ledger.catalogue
-        for slot in np.flatnonzero(held["state"][: len(held.ids)] < EXPIRED).tolist():
-            self._expect(slot)
+        self._expiries = list(self._dues(np.flatnonzero(held["state"][: len(held.ids)] == SHOWN)))
         heapq.heapify(self._expiries)
+        self._ripe: list[tuple[int, int]] = []
+        self._covered: set[int] = set()
+        """Contents left out because they have expired, which the log does not know yet."""
 
     def warm(self) -> None:
         """Have the kernels compiled that the first requests would wait for."""
@@ -167,7 +171,11 @@ class Desk:
     # Ranking ------------------------------------------------------------------------------------------
 
     def rank(self, query: Query, at: int, name: str | None = None) -> Draft:
-        """Rank for one request, and count what it shows; the draft is to be logged, and says what to answer."""
+        """Rank for one request, and count what it shows; the draft is to be logged, and says what to answer.
+
+        A ranking made under a name counts once the log has it, and not before: it may have another by that name.
+        """
+        count = self.counted and name is None
         if self.pools.dates or (self._expiries and self._expiries[0][0] <= at):
             self._ripen(at)
         if self.sticky and query.user is not None:
@@ -179,11 +187,11 @@ class Desk:
         drawn = self.random_share > 0 and self.rng.random() < self.random_share
         propensities: float | list[float] | None = None
         if self.random_share > 0:
-            ranked, propensities = self._explore(variant, query, drawn)
+            ranked, propensities = self._explore(variant, query, drawn) if len(pool) else ([], [])
         elif len(pool) == 0:
             ranked = []
         else:
-            ranked = pool.serve(query.k, segment, count=self.counted, **self._filters(variant, query))
+            ranked = pool.serve(query.k, segment, count=count, **self._filters(variant, query))
             propensities = None if variant in self._stochastic else 1.0
         rid = name or new_request(at)
         items = cast("list[str]", [content.id for content in ranked])
@@ -201,9 +209,12 @@ class Desk:
             "scores": [content.score if content.score < math.inf else None for content in ranked],
             "propensities": propensities,
         }
+        if name is not None:
+            self.named[rid] = fields
+            return Draft.of(rid, "rank", at, fields)
         slots = self.ledger.catalogue.slots
         request = Request(variant, segment, at, self.ledger.seq, tuple(items), counted=self.counted)
-        counted_by_pool = self.counted and self.random_share == 0
+        counted_by_pool = count and self.random_share == 0
         self.ledger.open(rid, request, [slots[item] for item in items], told=counted_by_pool)
         if counted_by_pool:
             self.pools.served(variant, segment, items)
@@ -225,37 +236,18 @@ class Desk:
 
     def _explore(self, variant: str, query: Query, drawn: bool) -> tuple[list[Ranked], list[float] | None]:
         """A ranking and the chance of each of its places, where a share of all rankings is drawn at random."""
-        slots = self._eligible(variant, query)
-        if not slots:
-            return [], []
-        pool = self.pools.of[variant]
-        best = pool.rank(query.k, query.segment or "", **self._filters(variant, query))
-        ranked = best
-        if drawn:
-            ids = self.ledger.catalogue.ids
-            chosen = [ids[slot] for slot in self.rng.sample(slots, min(query.k, len(slots)))]
-            stats = [pool.pooled.stats(item) for item in chosen]
-            ranked = [Ranked(i, s.score, s.impressions, s.rewards) for i, s in zip(chosen, stats, strict=True)]
+        pool = self.pools.of[variant].deciding(query.segment or "")
+        filters = self._filters(variant, query)
+        best = pool.rank(query.k, **filters)
+        some, eligible = pool.draw(query.k, self.rng, **filters)
+        ranked = some if drawn else best
         if variant in self._stochastic:
             return ranked, None
-        uniform, greedy = self.random_share / len(slots), 1.0 - self.random_share
+        if not ranked:
+            return [], []
+        uniform, greedy = self.random_share / eligible, 1.0 - self.random_share
         pairs = zip(ranked, best, strict=True)
         return ranked, [uniform + greedy * (one.id == other.id) for one, other in pairs]
-
-    def _eligible(self, variant: str, query: Query) -> list[int]:
-        held = self.ledger.catalogue
-        slots = self.pools.eligible(variant)
-        if query.among is not None:
-            some = [held.slots[item] for item in dict.fromkeys(query.among) if item in held.slots]
-            slots = np.intersect1d(slots, np.array(some, np.int64))
-        if query.tags is not None:
-            wanted = set(query.tags)
-            matching = np.array([not wanted.isdisjoint(tags) for tags in held.tag_sets])
-            slots = slots[matching[held["tags"][slots]]]
-        if query.exclude:
-            out = [held.slots[item] for item in query.exclude if item in held.slots]
-            slots = np.setdiff1d(slots, np.array(out, np.int64))
-        return slots.tolist()  # type: ignore[no-any-return]
 
     # Feedback -----------------------------------------------------------------------------------------
 
@@ -328,33 +320,33 @@ class Desk:
         self._ripen(at)
         held = self.ledger.catalogue
         ripe, self._ripe = self._ripe, []
+        self._covered = {slot for slot in self._covered if held["state"][slot] == SHOWN}
         drafts = []
         for due, slot in ripe:
-            if held["state"][slot] < EXPIRED and self._due(slot) == due:
-                given = int(held["expires_at"][slot])
-                fields = {"id": held.ids[slot], "state": "expired", "expires_at": given}
-                drafts.append(Draft.of(f"state/expired/{held['since'][slot]}/{due}", "state", at, fields))
-        for variant, pool in self.pools.of.items():
-            for gone in pool.departures():
-                slot = held.slots[str(gone.id)]
-                since = int(held["since"][slot])
-                fields = {"variant": variant, "id": gone.id, "since": since, "reason": gone.reason}
-                fields |= {"impressions": gone.impressions, "rewards": gone.rewards}
-                drafts.append(Draft.of(f"leave/{variant}/{since}", "leave", at, fields))
+            if self._expires(slot, due):
+                fields = {"id": held.ids[slot], "state": "expired", "expires_at": int(held["expires_at"][slot])}
+                drafts.append(Draft.of(f"state/{new_token()}", "state", at, fields))
+        for variant, slot, gone in self.pools.departures():
+            since = int(held["since"][slot])
+            fields = {"variant": variant, "id": gone.id, "since": since, "reason": gone.reason}
+            fields |= {"impressions": gone.impressions, "rewards": gone.rewards}
+            drafts.append(Draft.of(f"leave/{variant}/{since}", "leave", at, fields))
         return drafts
 
     def _ripen(self, at: int) -> None:
         """Show no more what has expired, before the log has it."""
-        held = self.ledger.catalogue
-        for slot in self.pools.dates:
-            self._expect(slot, push=True)
-            if held["state"][slot] == SHOWN and self._due(slot) > at:
-                self.pools.appears(slot)  # it may have ripened under its former date
-        self.pools.dates.clear()
+        dates, self.pools.dates = self.pools.dates, []
+        for slot in self._covered.intersection(dates):
+            self._covered.discard(slot)
+            if self.ledger.catalogue["state"][slot] == SHOWN:
+                self.pools.uncover(slot)  # it had expired under its former date
+        for entry in self._dues(np.array(dates, np.int64)):
+            heapq.heappush(self._expiries, entry)
         while self._expiries and self._expiries[0][0] <= at:
             due, slot = heapq.heappop(self._expiries)
-            if held["state"][slot] < EXPIRED and self._due(slot) == due:
-                self.pools.vanishes(slot)
+            if self._expires(slot, due):
+                self.pools.cover(slot)
+                self._covered.add(slot)
                 self._ripe.append((due, slot))
 
     def sweep(self) -> None:
@@ -363,18 +355,19 @@ class Desk:
             for pool in self.pools.of.values():
                 pool.sweep()
 
-    def _due(self, slot: int) -> int:
-        """When a content expires: at its own date, or at the age that all leave at; 0 for never."""
-        held = self.ledger.catalogue
-        dates = [int(held["expires_at"][slot])] if held["expires_at"][slot] else []
-        if self.leaving.age is not None:
-            dates.append(int(held["added_at"][slot] + self.leaving.age * HOUR))
-        return min(dates, default=0)
+    def _expires(self, slot: int, due: int) -> bool:
+        """Whether a content is still to expire at this time."""
+        return self.ledger.catalogue["state"][slot] == SHOWN and (due, slot) in self._dues(np.array([slot]))
 
-    def _expect(self, slot: int, push: bool = False) -> None:
-        due = self._due(slot)
-        if due:
-            (heapq.heappush if push else _append)(self._expiries, (due, slot))
+    def _dues(self, slots: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+        """When contents expire, at their own dates or at the age that all leave at; those that do."""
+        held = self.ledger.catalogue
+        dues = held["expires_at"][slots]
+        if self.leaving.age is not None:
+            aged = held["added_at"][slots] + round(self.leaving.age * HOUR)
+            dues = np.where(dues > 0, np.minimum(dues, aged), aged)
+        some = np.flatnonzero(dues)
+        return zip(dues[some].tolist(), slots[some].tolist(), strict=True)
 
     # The log ------------------------------------------------------------------------------------------
 
@@ -388,26 +381,29 @@ class Desk:
                 ledger.seq = event.seq
             else:
                 ledger.apply(event, fields)
+                if event.kind == "rank":
+                    self.named.pop(event.key, None)
         self.pools.settle()
 
     def about(self, item: str) -> dict[str, dict[str, Any]]:
         """Counts and index of a content under each variant."""
-        slot = self.ledger.catalogue.slots[item]
-        out: dict[str, dict[str, Any]] = {}
+        return self.about_each([self.ledger.catalogue.slots[item]])[0]
+
+    def about_each(self, slots: Sequence[int]) -> list[dict[str, dict[str, Any]]]:
+        """The same for many contents, by slot."""
+        out: list[dict[str, dict[str, Any]]] = [{} for _ in slots]
+        names = [self.ledger.catalogue.ids[slot] for slot in slots]
         for variant, pool in self.pools.of.items():
-            n, s = self.ledger.sums([slot], variants=[variant])
-            gone = self.ledger.gone.get(variant, {}).get(slot)
-            score = pool.pooled.stats(item).score if item in pool else None
-            out[variant] = {"impressions": float(n[0]), "rewards": float(s[0]), "score": score, "left": gone}
+            n, s = (sums.tolist() for sums in self.ledger.sums(slots, variants=[variant]))
+            left = self.ledger.gone.get(variant, {})
+            held = [j for j, name in enumerate(names) if name in pool]
+            scores = dict(zip(held, pool.pooled.scores([names[j] for j in held]).tolist(), strict=True))
+            for j, slot in enumerate(slots):
+                score, gone = scores.get(j), left.get(slot)
+                out[j][variant] = {"impressions": n[j], "rewards": s[j], "score": score, "left": gone}
         return out
-
-
-def _append(heap: list[tuple[int, int]], entry: tuple[int, int]) -> None:
-    heap.append(entry)
 
 
 def _version(*parts: object) -> str:
     """A name for the rules that a ranking was made by: the same for the same rules."""
-    from hellinger import __version__
-
-    return hashlib.sha256(repr((__version__, *parts)).encode()).hexdigest()[:12]
+    return hashlib.sha256(repr((version("hellinger"), *parts)).encode()).hexdigest()[:12]

@@ -8,10 +8,12 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 
 from hellinger.events import Logged
+from hellinger.ledger import spoken_of
 from hellinger.serve.desk import Desk, Draft
-from hellinger.store import Store, StoreUnavailableError
+from hellinger.store import Store, StoreError, StoreUnavailableError
 
 __all__ = ["Journal", "JournalFullError"]
 
@@ -19,6 +21,8 @@ log = logging.getLogger(__name__)
 
 RETRY = 0.5
 """Seconds between two attempts while the store is away."""
+READ = 10_000
+"""Events of others that are read at once."""
 
 
 class JournalFullError(StoreUnavailableError):
@@ -26,13 +30,20 @@ class JournalFullError(StoreUnavailableError):
 
 
 class _Entry:
-    """Drafts that are written together, and who waits for them."""
+    """Drafts that are written together, who waits for them, and the requests that are held for their sake."""
 
-    __slots__ = ("drafts", "lasting", "waiter")
+    __slots__ = ("drafts", "holds", "lasting", "waiter")
 
-    def __init__(self, drafts: Sequence[Draft], lasting: bool, waiter: asyncio.Future[list[int | None]]) -> None:
+    def __init__(
+        self,
+        drafts: Sequence[Draft],
+        lasting: bool,
+        holds: Sequence[str],
+        waiter: asyncio.Future[list[int | None]],
+    ) -> None:
         self.drafts = drafts
         self.lasting = lasting
+        self.holds = holds
         self.waiter = waiter
 
 
@@ -40,7 +51,8 @@ class Journal:
     """Writes drafts to the store from one thread, and hands what is in the log to the desk, on the event loop.
 
     An entry is *lasting* if its effect is there already (a ranking that was answered): it is tried until it succeeds.
-    Any other fails when the store is away, and the caller is told so.
+    Any other fails when the store is away, and the caller is told so. It may be in the log all the same, where the
+    answer of the store was lost; then it takes effect like what other copies have written.
 
     Parameters
     ----------
@@ -89,6 +101,8 @@ class Journal:
         self._wake = threading.Condition()
         self._busy_since: float | None = None
         self._in_flight: list[_Entry] = []
+        self._refused = False  # the last write failed: that reading works proves nothing
+        self._behind = False  # others have written more than was read at once
         self._stop = False
         self._loop = asyncio.get_running_loop()
         self._idle = asyncio.Event()
@@ -98,36 +112,39 @@ class Journal:
 
     # On the event loop --------------------------------------------------------------------------------
 
-    def write(self, drafts: Sequence[Draft], *, lasting: bool = False) -> asyncio.Future[list[int | None]]:
+    def admit(self, count: int = 1) -> None:
+        """Refuse where so many more drafts may not wait: to be asked before anything takes effect."""
+        if self.waiting + count > self.limit:
+            raise JournalFullError(f"`waiting events <= {self.limit}` must hold, but {self.waiting} wait already")
+
+    def write(
+        self, drafts: Sequence[Draft], *, lasting: bool = False, holds: Sequence[str] = ()
+    ) -> asyncio.Future[list[int | None]]:
         """Write drafts; the future gives each one's place in the log, None for one that was there already.
 
-        While the store is away a lasting entry's future is done at once, with no places.
+        While the store is away a lasting entry's future is done at once, with no places. ``holds`` are requests that
+        the caller has pinned, released when the drafts have taken effect or never will; not if this raises.
         """
         waiter: asyncio.Future[list[int | None]] = self._loop.create_future()
         if not drafts:
+            self.desk.ledger.requests.release(holds)
             waiter.set_result([])
             return waiter
-        if self.waiting + len(drafts) > self.limit:
-            raise JournalFullError(f"`waiting events <= {self.limit}` must hold, but {self.waiting} wait already")
-        if self.away:
-            if not lasting:
+        if not lasting:
+            self.admit(len(drafts))
+            if self.away:
                 raise StoreUnavailableError("the store is away")
+        elif self.away:
             waiter.set_result([])
         self.waiting += len(drafts)
         self._idle.clear()
-        entry = _Entry(drafts, lasting, waiter)
         with self._wake:
-            self._entries.append(entry)
+            self._entries.append(_Entry(drafts, lasting, holds, waiter))
             self._wake.notify()
         return waiter
 
-    def write_chores(self, drafts: Sequence[Draft]) -> None:
-        """Write what nobody waits for."""
-        if drafts:
-            self.write(drafts, lasting=True)
-
     def watch(self) -> None:
-        """Notice a commit that does not end: let those wait no longer whose effect is there already."""
+        """Notice a commit that does not end: let nobody wait for it any longer."""
         began = self._busy_since
         if began is not None and time.monotonic() - began > self.patience and not self.away:
             log.warning("the store has not answered for %.1f s", time.monotonic() - began)
@@ -145,7 +162,12 @@ class Journal:
         await asyncio.to_thread(self._thread.join, 5.0)
 
     def _took(
-        self, entries: list[_Entry], places: list[list[int | None]], events: list[Logged], thread: list[Logged]
+        self,
+        entries: list[_Entry],
+        places: list[list[int | None]],
+        events: list[Logged],
+        thread: list[Logged],
+        holds: list[str],
     ) -> None:
         """The log has got these."""
         mine: dict[int, Draft] = {}
@@ -162,30 +184,51 @@ class Journal:
                 log.warning("the store is back")
             self.away = False
             self.reached = time.monotonic()
+            self.desk.ledger.requests.release(holds)
             for entry, seqs in zip(entries, places, strict=True):
-                self.waiting -= len(entry.drafts)
                 if not entry.waiter.done():
                     entry.waiter.set_result(seqs)
-            if not self.waiting:
-                self._idle.set()
+            self._done(entries)
 
-    def _failed(self, dropped: list[_Entry], kept: list[_Entry], reason: str) -> None:
+    def _failed(self, dropped: list[_Entry], kept: list[_Entry], holds: list[str], reason: str) -> None:
         """These could not be written."""
         if not self.away:
             log.error("the store is away: %s", reason)
-        self.waiting -= sum(len(entry.drafts) for entry in dropped)
+        self.desk.ledger.requests.release(holds)
         self._lose([*dropped, *kept])
-        if not self.waiting:
-            self._idle.set()
+        self._done(dropped)
+
+    def _refuse(self, entry: _Entry, error: Exception) -> None:
+        """This one can never be written, whatever the store's health."""
+        if not entry.waiter.done():
+            entry.waiter.set_exception(error)
+        self._done([entry])
 
     def _lose(self, entries: list[_Entry]) -> None:
+        """Let nobody wait while the store is away: not for these, nor for what has come since."""
         self.away = True
-        for entry in entries:
+        with self._wake:
+            queued = list(self._entries)
+            self._entries = deque(entry for entry in queued if entry.lasting)
+        for entry in (*entries, *queued):
             if not entry.waiter.done():
                 if entry.lasting:
                     entry.waiter.set_result([])
                 else:
                     entry.waiter.set_exception(StoreUnavailableError("the store is away"))
+        self._done([entry for entry in queued if not entry.lasting])
+
+    def _done(self, entries: list[_Entry]) -> None:
+        for entry in entries:
+            self.waiting -= len(entry.drafts)
+            self.desk.ledger.requests.release(entry.holds)
+        if not self.waiting:
+            self._idle.set()
+
+    def _hold(self, names: list[str], events: list[Logged]) -> list[str]:
+        requests = self.desk.ledger.requests
+        requests.pin(names)
+        return self.desk.ledger.missing(events)
 
     # In the thread ------------------------------------------------------------------------------------
 
@@ -196,31 +239,16 @@ class Journal:
             if entries is None:
                 return
             last = time.monotonic()
-            self._in_flight, self._busy_since = entries, last
-            try:
-                self._commit(entries)
-            except StoreUnavailableError as error:
-                kept = [entry for entry in entries if entry.lasting]
-                dropped = [entry for entry in entries if not entry.lasting]
+            if not self._attempt(entries):
+                if self._stop or self._loop.is_closed():
+                    return
                 with self._wake:
-                    self._entries.extendleft(reversed(kept))
-                self._tell(self._failed, dropped, kept, str(error))
-                if self._stop:
-                    return
-                time.sleep(RETRY)
-            except Exception:
-                if self._loop.is_closed():
-                    return
-                log.exception("the journal stumbled")
-                self._tell(self._failed, entries, [], "see above")
-                time.sleep(RETRY)
-            finally:
-                self._in_flight, self._busy_since = [], None
+                    self._wake.wait_for(lambda: self._stop, RETRY)
 
     def _next(self, last: float) -> list[_Entry] | None:
         """What waits, once the pause since the last commit is over; nothing when it is time to look what others did."""
         with self._wake:
-            if not self._entries and not self._stop:
+            if not self._entries and not self._stop and not self._behind:
                 self._wake.wait(self.poll)
             if self._stop and not self._entries:
                 return None
@@ -232,28 +260,74 @@ class Journal:
             self._entries.clear()
         return entries
 
-    def _commit(self, entries: list[_Entry]) -> None:
-        if not entries:
-            self._hand([], [], self.store.read(self._after, 10_000))
-            return
-        began = time.perf_counter()
-        batch = [draft.event for entry in entries for draft in entry.drafts]
-        appended = self.store.append(batch, self._after)
-        if self.measure is not None:
-            self.measure(len(batch), time.perf_counter() - began)
+    def _attempt(self, entries: list[_Entry]) -> bool:
+        """Write these, or see what others wrote; whether the store did its part."""
+        self._in_flight, self._busy_since = entries, time.monotonic()
+        holds: list[str] = []
+        try:
+            self._commit(entries, holds)
+        except StoreError as error:
+            self._refused = self._refused or bool(entries)
+            kept = [entry for entry in entries if entry.lasting]
+            dropped = [entry for entry in entries if not entry.lasting]
+            with self._wake:
+                self._entries.extendleft(reversed(kept))
+            self._tell(self._failed, dropped, kept, holds, str(error))
+            return False
+        except Exception as error:
+            if self._loop.is_closed():
+                return False
+            if len(entries) > 1:  # one that no log could hold must not take the others with it
+                return all([self._attempt([entry]) for entry in entries])
+            log.exception("the journal stumbled")
+            for entry in entries:
+                self._tell(self._refuse, entry, error)
+            return bool(entries)
+        finally:
+            self._in_flight, self._busy_since = [], None
+        return True
+
+    def _commit(self, entries: list[_Entry], holds: list[str]) -> None:
+        after = self._after
+        if entries:
+            began = time.perf_counter()
+            batch = [draft.event for entry in entries for draft in entry.drafts]
+            seqs, events = self.store.append(batch, after)
+            if self.measure is not None:
+                self.measure(len(batch), time.perf_counter() - began)
+            self._refused = False
+        else:
+            if self._refused:
+                self.store.touch()
+                self._refused = False
+            seqs, events = [], self.store.read(after, READ)
+            self._behind = len(events) == READ
         places, start = [], 0
         for entry in entries:
-            places.append(appended.seqs[start : start + len(entry.drafts)])
+            places.append(seqs[start : start + len(entry.drafts)])
             start += len(entry.drafts)
-        self._after = max((seq for seq in appended.seqs if seq is not None), default=self._after)
-        self._hand(entries, places, appended.others)
-
-    def _hand(self, entries: list[_Entry], places: list[list[int | None]], events: list[Logged]) -> None:
-        if events:
-            self._after = max(self._after, events[-1].seq)
-        missing = self.desk.ledger.missing(events) if events else []
+        names = spoken_of(events)
+        missing = []
+        if names:
+            missing = self._ask(self._hold, names, events)
+            holds += names
         thread = self.store.thread(missing) if missing else []
-        self._tell(self._took, entries, places, events, thread)
+        # only now: were it said before, what a failure above keeps from the desk would never come again
+        self._after = max([after, *(seq for seq in seqs if seq is not None), *(event.seq for event in events[-1:])])
+        self._tell(self._took, entries, places, events, thread, names)
 
     def _tell(self, what: Callable[..., None], *arguments: object) -> None:
         self._loop.call_soon_threadsafe(what, *arguments)
+
+    def _ask(self, what: Callable[..., list[str]], *arguments: object) -> list[str]:
+        """What the loop answers."""
+        answer: Future[list[str]] = Future()
+
+        def reply() -> None:
+            try:
+                answer.set_result(what(*arguments))
+            except BaseException as error:
+                answer.set_exception(error)
+
+        self._loop.call_soon_threadsafe(reply)
+        return answer.result()

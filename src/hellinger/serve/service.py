@@ -7,10 +7,11 @@ import hashlib
 import hmac
 import logging
 import os
+import re
 import sys
 import time
 from base64 import urlsafe_b64encode
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from hellinger.errors import require
@@ -30,6 +31,10 @@ log = logging.getLogger(__name__)
 
 CHORES = 0.25
 """Seconds between two rounds of chores."""
+PATIENCE = 2.0
+"""Seconds that a reading of the log may take."""
+_REQUEST = re.compile(r"[A-Za-z0-9_-]{22}").fullmatch
+"""What every request's name looks like: see ``hellinger.events.new_request``."""
 SWEEP = 60.0
 """Seconds between two looks for contents beyond hope."""
 
@@ -59,6 +64,8 @@ class Service:
         self.began = time.time()
         self.snapshot_at = desk.ledger.seq
         self.snapshot_time = time.monotonic()
+        self._naming: dict[str, asyncio.Task[dict[str, Any]]] = {}
+        """Rankings under way that were asked for by an idempotency key."""
         self._snapshot: asyncio.subprocess.Process | None = None
         self._chores = asyncio.create_task(self._keep_house(), name="chores")
 
@@ -85,7 +92,7 @@ class Service:
         if self._snapshot is not None and self._snapshot.returncode is None:
             self._snapshot.kill()
             await self._snapshot.wait()
-        self.journal.write_chores(self.desk.chores(now()))
+        self.journal.write(self.desk.chores(now()), lasting=True)
         await self.journal.close(self.settings.drain_seconds)
         if self.desk.ledger.seq - self.snapshot_at >= 1000 and not self.journal.away:
             try:
@@ -99,53 +106,86 @@ class Service:
 
     async def rank(self, query: Query, idempotency_key: str | None = None) -> dict[str, Any]:
         """A ranking, durable before it is answered while the store is there; fields of its event, and its name."""
-        name = None
         if idempotency_key is not None:
             name = self._named(idempotency_key)
-            known = await self._former(name)
-            if known is not None:
-                return known
-        draft = self.desk.rank(query, now(), name)
+            under_way = self._naming.get(name)
+            if under_way is None:
+                under_way = self._naming[name] = asyncio.create_task(self._rank_named(query, name))
+                under_way.add_done_callback(lambda _: self._naming.pop(name))
+            return await asyncio.shield(under_way)
+        self.journal.admit()
+        draft = self.desk.rank(query, now())
         await self.journal.write((draft,), lasting=True)
         return draft.fields | {"request_id": draft.event.key}
+
+    async def _rank_named(self, query: Query, name: str) -> dict[str, Any]:
+        """The one ranking of this name: as the log has it, or a new one for the log to have."""
+        try:
+            known = await self._logged(name)
+        except StoreUnavailableError:
+            known = self._remembered(name)
+        if known is None:
+            self.journal.admit()
+            draft = self.desk.rank(query, now(), name)
+            known = draft.fields
+            if await self.journal.write((draft,), lasting=True) == [None]:
+                known = await self._logged(name) or known  # another copy was first
+        return known | {"request_id": name}
 
     def _named(self, key: str) -> str:
         digest = hmac.new(self.secret, key.encode(), hashlib.sha256).digest()[:16]
         return urlsafe_b64encode(digest).decode().rstrip("=")
 
-    async def _former(self, name: str) -> dict[str, Any] | None:
-        """The answer given under this name before."""
-        while name in self.desk.pending:
-            if self.journal.away:
-                raise StoreUnavailableError("the store is away")
-            await asyncio.sleep(0.001)
-        for event in await asyncio.to_thread(self.store.thread, [name]):
+    async def _logged(self, name: str) -> dict[str, Any] | None:
+        """The ranking that the log has under this name."""
+        for event in await self._ask(self.store.thread, [name]):
             if event.kind == "rank":
-                return event.fields | {"request_id": name}
+                return event.fields
         return None
+
+    def _remembered(self, name: str) -> dict[str, Any] | None:
+        """What is known of a ranking without the log: its scores are not, once the log has it."""
+        request = self.desk.ledger.requests.get(name)
+        if request is None:
+            return self.desk.named.get(name)
+        return {"variant": request.variant, "items": request.items, "scores": [None] * len(request.items)}
 
     async def feedback(self, given: Sequence[Feedback]) -> Outcome:
         """Take feedback in; what is accepted is durable, and the next ranking knows of it."""
-        await self._recall([one.request for one in given])
-        return await self._settle(self.desk.sort(given, now()))
+        return await self._take([one.request for one in given], lambda: self.desk.sort(given, now()))
 
     async def seen(self, given: Sequence[tuple[str, str]]) -> Outcome:
         """Take confirmed impressions in."""
-        await self._recall([name for name, _ in given])
-        return await self._settle(self.desk.sort_seen(given, now()))
+        return await self._take([name for name, _ in given], lambda: self.desk.sort_seen(given, now()))
 
-    async def _recall(self, names: Sequence[str]) -> None:
-        missing = self.desk.missing(names)
-        if missing:
-            if self.journal.away:
-                raise StoreUnavailableError("the store is away")
-            thread: list[Logged] = await asyncio.to_thread(self.store.thread, missing)
-            self.desk.recall(thread)
+    async def _take(self, names: Sequence[str], sort: Callable[[], Sorted]) -> Outcome:
+        """Recall what these requests were, and hold them until what is said of them has taken effect."""
+        requests = self.desk.ledger.requests
+        holds = [name for name in dict.fromkeys(names) if _REQUEST(name)]  # "item" is the beginning of others' keys
+        requests.pin(holds)
+        try:
+            missing = self.desk.missing(holds)
+            if missing:
+                self.desk.recall(await self._ask(self.store.thread, missing))
+            sorted_ = sort()
+            written = self.journal.write(sorted_.drafts, holds=holds)
+        except BaseException:
+            requests.release(holds)
+            raise
+        return self._outcome(sorted_, await written)
 
-    async def _settle(self, sorted_: Sorted) -> Outcome:
-        places = await self.journal.write(sorted_.drafts)
+    async def _ask(self, read: Callable[..., list[Logged]], *arguments: object) -> list[Logged]:
+        """What the store reads; it is not waited for where it does not answer."""
+        if self.journal.away:
+            raise StoreUnavailableError("the store is away")
+        try:
+            return await asyncio.wait_for(asyncio.to_thread(read, *arguments), PATIENCE)
+        except TimeoutError:
+            raise StoreUnavailableError("the store does not answer") from None
+
+    def _outcome(self, sorted_: Sorted, places: list[int | None]) -> Outcome:
         fresh = [j for j, seq in zip(sorted_.places, places, strict=True) if seq is not None]
-        late = sum(j in sorted_.late for j in fresh) + sum(j not in sorted_.places for j in sorted_.late)
+        late = sum(j in sorted_.late for j in fresh) + len(sorted_.late.difference(sorted_.places))
         learned = sum(j not in sorted_.late for j in fresh)
         again = len(sorted_.duplicate) + len(places) - len(fresh)
         outcome = Outcome(learned, again, late, len(sorted_.unknown), sorted_.rejected)
@@ -196,7 +236,7 @@ class Service:
         """What was last said of these contents, from the log; nothing while the store is away."""
         said = [int(self.desk.ledger.catalogue["said"][slot]) for slot in slots]
         try:
-            found = {event.seq: event.fields for event in await asyncio.to_thread(self.store.at, said)}
+            found = {event.seq: event.fields for event in await self._ask(self.store.at, said)}
         except StoreUnavailableError:
             found = {}
         return [found.get(seq, {}).get("metadata") for seq in said]
@@ -226,7 +266,7 @@ class Service:
                 if time.monotonic() - swept > SWEEP:
                     swept = time.monotonic()
                     self.desk.sweep()
-                self.journal.write_chores(self.desk.chores(now()))
+                self.journal.write(self.desk.chores(now()), lasting=True)
                 await self._consider_snapshot()
             except Exception:
                 log.exception("a chore failed")

@@ -6,14 +6,11 @@
 
 from __future__ import annotations
 
-from hellinger.store._contract import COMPACTED, KEY_BYTES, PART_BYTES, Appended, Store
+from hellinger.store._contract import Appended, Store
 from hellinger.store._registry import available, open_store
 from hellinger.store.errors import StoreDamagedError, StoreError, StoreUnavailableError, StoreVersionError
 
 __all__ = [
-    "COMPACTED",
-    "KEY_BYTES",
-    "PART_BYTES",
     "Appended",
     "Store",
     "StoreDamagedError",

@@ -26,8 +26,8 @@ one service (SQLite); a second is refused with :class:`StoreUnavailableError`. O
 ``timeout`` (seconds) or a little more; nothing was written, or, where the connection was lost during the commit,
 possibly all of it: try again. The store object stays usable and finds the database again by itself.
 :class:`StoreDamagedError` where what was read is not what was written. ``ValueError`` for what no log could hold: a key
-or kind with more than :data:`KEY_BYTES` bytes, text with a NUL character or a lone surrogate, a part of a snapshot with
-more than :data:`PART_BYTES` bytes.
+or kind with more than ``limits.KEY_BYTES`` bytes, text with a NUL character or a lone surrogate, a part of a snapshot
+with more than ``limits.PART_BYTES`` bytes.
 
 **Text.** Keys and bodies come back byte for byte. Keys are compared by their UTF-8 bytes, not by any locale.
 """
@@ -41,12 +41,7 @@ from typing import ClassVar, NamedTuple, Protocol, Self, runtime_checkable
 
 from hellinger.events import Event, Logged
 
-__all__ = ["COMPACTED", "KEY_BYTES", "PART_BYTES", "TIMEOUT", "Appended", "Store"]
-
-COMPACTED = ("feedback", "import", "rank", "seen")  # kinds that live on in counts; the catalogue stays
-KEY_BYTES = 2048  # an index entry of PostgreSQL may have 2,704
-PART_BYTES = 1 << 20
-TIMEOUT = 2.0
+__all__ = ["Appended", "Store"]
 
 
 class Appended(NamedTuple):
@@ -109,24 +104,35 @@ class Store(Protocol):
         """How many events the log holds."""
         ...
 
-    def save_snapshot(self, seq: int, parts: Iterable[bytes]) -> None:
+    def touch(self) -> None:
+        """Write something that changes nothing, to find out whether the database takes writes just now."""
+        ...
+
+    def save_snapshot(self, seq: int, parts: Iterable[bytes], *, base: bool = False) -> None:
         """Keep what the events up to a place amount to, part by part; it becomes current at the end.
+
+        Two are kept side by side, which do not touch each other: one to start from, and the ``base`` of what was
+        compacted, from which the rest of the log can be folded anew.
 
         A snapshot of an earlier place than the current one's is dropped. Each part is one short transaction, with
         room for appends in between.
         """
         ...
 
-    def snapshot(self) -> tuple[int, Iterator[bytes]] | None:
-        """The current snapshot's place and its parts.
+    def snapshot(self, *, base: bool = False) -> tuple[int, Iterator[bytes]] | None:
+        """The current snapshot's place and its parts, or those of the base.
 
         Each part is verified when it is handed out: :class:`StoreDamagedError` may come at any of them, and
         :class:`StoreUnavailableError` where a newer snapshot took its place meanwhile.
         """
         ...
 
-    def compact(self, through: int, before: int) -> int:
-        """Delete events of the kinds :data:`COMPACTED` up to a place and taken in before a time; how many.
+    def reached(self, at: int) -> int:
+        """The last place up to which every event was taken in before a time, in milliseconds; 0 if there is none."""
+        ...
+
+    def compact(self, through: int) -> int:
+        """Delete events of the kinds ``limits.COMPACTED`` up to a place; how many.
 
         The caller must hold a snapshot of ``through`` or later, and no reader may still be behind it. Deleted keys are
         forgotten: they would be logged anew.
@@ -137,8 +143,14 @@ class Store(Protocol):
         """32 random bytes, made once for the log and shared by all who open it."""
         ...
 
-    def fill(self, secret: bytes, events: Iterable[Logged], snapshot: tuple[int, Iterable[bytes]] | None) -> None:
-        """Put into an empty log, all or nothing, what another held; the snapshot is drawn upon after the events."""
+    def fill(
+        self,
+        secret: bytes,
+        events: Iterable[Logged],
+        snapshot: tuple[int, Iterable[bytes]] | None,
+        base: tuple[int, Iterable[bytes]] | None = None,
+    ) -> None:
+        """Put into an empty log, all or nothing, what another held; drawn upon in the order of the arguments."""
         ...
 
     def close(self) -> None:

@@ -27,6 +27,7 @@ Table(
     METADATA,
     Column("id", _PLACE, primary_key=True, autoincrement=False),
     Column("seq", BigInteger, nullable=False),
+    Column("base", Integer, nullable=False),  # 1: what compaction builds upon; 0: what a start begins with
     Column("parts", Integer),
     Column("digest", Text),  # with parts: none until the snapshot is complete
 )

@@ -19,8 +19,9 @@ from hellinger.errors import require
 from hellinger.events import Event, Logged
 from hellinger.store import _digest
 from hellinger.store._checked import checked_part, distinct
-from hellinger.store._contract import COMPACTED, Appended
+from hellinger.store._contract import Appended
 from hellinger.store.errors import StoreDamagedError, StoreError, StoreUnavailableError
+from hellinger.store.limits import COMPACTED
 
 __all__ = ["Session", "SqlStore"]
 
@@ -39,12 +40,14 @@ _AT = f"{_LOGGED} WHERE seq IN (SELECT CAST(value AS bigint) FROM {{listed}}) OR
 _LAST = "SELECT coalesce(max(seq), 0) FROM events"
 _COUNT = "SELECT count(*) FROM events"
 
-_BEGIN_SNAPSHOT = "INSERT INTO snapshots (id, seq) VALUES (?, ?)"
+_BEGIN_SNAPSHOT = "INSERT INTO snapshots (id, seq, base) VALUES (?, ?, ?)"
 _ADD_PART = "INSERT INTO snapshot_parts (snapshot, part, digest, body) VALUES (?, ?, ?, ?)"
 _COMPLETE = "UPDATE snapshots SET parts = ?, digest = ? WHERE id = ?"
-_CURRENT = "SELECT id FROM snapshots WHERE digest IS NOT NULL ORDER BY seq DESC LIMIT 1"
-_SUPERSEDE = "DELETE FROM snapshots WHERE id <> ? AND seq <= ?"
-_SUPERSEDED = "DELETE FROM snapshots WHERE seq < (SELECT max(seq) FROM snapshots WHERE digest IS NOT NULL)"
+_CURRENT = "SELECT id FROM snapshots WHERE digest IS NOT NULL AND base = ? ORDER BY seq DESC LIMIT 1"
+_SUPERSEDE = "DELETE FROM snapshots WHERE id <> ? AND seq <= ? AND base = ?"
+_SUPERSEDED = """
+DELETE FROM snapshots WHERE base = ? AND seq < (SELECT max(seq) FROM snapshots WHERE digest IS NOT NULL AND base = ?)
+"""
 _FORGET = "DELETE FROM snapshots WHERE id = ?"
 _ORPHANS = "SELECT snapshot, part FROM snapshot_parts WHERE snapshot NOT IN (SELECT id FROM snapshots)"
 _DROP_PART = "DELETE FROM snapshot_parts WHERE snapshot = ? AND part = ?"
@@ -54,9 +57,10 @@ LEFT JOIN snapshot_parts ON snapshot = id WHERE id = ({_CURRENT}) ORDER BY part
 """
 _PART = "SELECT body FROM snapshot_parts WHERE snapshot = ? AND part = ?"
 
+_SINCE = "SELECT seq FROM events WHERE at >= ? ORDER BY seq LIMIT 1"
 _FIRST = "SELECT coalesce(min(seq), 0) FROM events"
 _COMPACT = f"""
-DELETE FROM events WHERE seq > ? AND seq <= ? AND at < ? AND kind IN ({", ".join(f"'{kind}'" for kind in COMPACTED)})
+DELETE FROM events WHERE seq > ? AND seq <= ? AND kind IN ({", ".join(f"'{kind}'" for kind in COMPACTED)})
 AND seq < (SELECT max(seq) FROM events)
 """
 
@@ -65,6 +69,7 @@ _MAKE_SECRET = "INSERT INTO meta (name, value) VALUES ('secret', ?) ON CONFLICT 
 _SET_SECRET = (
     "INSERT INTO meta (name, value) VALUES ('secret', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
 )
+_TOUCH = "UPDATE meta SET value = value"
 _TAKEN = "SELECT 1 FROM events UNION SELECT 1 FROM snapshots WHERE digest IS NOT NULL"
 
 
@@ -146,15 +151,19 @@ class SqlStore(ABC):
         with self._patiently() as session:
             return int(session.rows(_COUNT)[0][0])
 
+    def touch(self) -> None:
+        """Write what is there already."""
+        self._change(_TOUCH)
+
     def _logged(self, statement: str, *values: object) -> list[Logged]:
         return list(map(Logged._make, self._rows(statement, *values)))
 
     # Snapshots ----------------------------------------------------------------------------------------
 
-    def save_snapshot(self, seq: int, parts: Iterable[bytes]) -> None:
+    def save_snapshot(self, seq: int, parts: Iterable[bytes], *, base: bool = False) -> None:
         """Keep what the events up to a place amount to; current at the end."""
-        name = secrets.randbits(62)
-        self._change(_BEGIN_SNAPSHOT, name, seq)
+        name, kind = secrets.randbits(62), int(base)
+        self._change(_BEGIN_SNAPSHOT, name, seq, kind)
         try:
             digests = []
             for number, part in enumerate(parts):
@@ -166,15 +175,15 @@ class SqlStore(ABC):
             raise
         with self._writing(alone=True) as session:
             session.run(_COMPLETE, len(digests), _digest.of_all(digests), name)
-            session.run(_SUPERSEDE, name, seq)
-            session.run(_SUPERSEDED)
+            session.run(_SUPERSEDE, name, seq, kind)
+            session.run(_SUPERSEDED, kind, kind)
         # what was superseded, and what others left behind when they were killed
         for snapshot, number in self._rows(_ORPHANS):
             self._gently(lambda s=snapshot, n=number: self._change(_DROP_PART, s, n))  # type: ignore[misc]
 
-    def snapshot(self) -> tuple[int, Iterator[bytes]] | None:
+    def snapshot(self, *, base: bool = False) -> tuple[int, Iterator[bytes]] | None:
         """The current snapshot's place and its parts, each verified when it is handed out."""
-        found = self._rows(_SNAPSHOT)
+        found = self._rows(_SNAPSHOT, int(base))
         if not found:
             return None
         name, seq, parts, digest, _ = found[0]
@@ -183,12 +192,12 @@ class SqlStore(ABC):
             raise StoreDamagedError(
                 f"the snapshot of place {seq} must have {parts} parts, but they are not those written"
             )
-        return seq, self._parts(name, seq, digests)
+        return seq, self._parts(name, seq, digests, base)
 
-    def _parts(self, name: int, seq: int, digests: list[str]) -> Iterator[bytes]:
+    def _parts(self, name: int, seq: int, digests: list[str], base: bool) -> Iterator[bytes]:
         for number, digest in enumerate(digests):
             found = self._rows(_PART, name, number)
-            if not found and self._rows(_CURRENT) != [(name,)]:
+            if not found and self._rows(_CURRENT, int(base)) != [(name,)]:
                 raise StoreUnavailableError(f"the snapshot of place {seq} was replaced while it was read: read again")
             part = bytes(found[0][0]) if found else b""
             if not found or _digest.of(part) != digest:
@@ -197,11 +206,17 @@ class SqlStore(ABC):
 
     # Upkeep -------------------------------------------------------------------------------------------
 
-    def compact(self, through: int, before: int) -> int:
+    def reached(self, at: int) -> int:
+        """The last place up to which everything was taken in before a time."""
+        with self._patiently() as session:
+            found = session.rows(_SINCE, at)
+        return found[0][0] - 1 if found else self.last()
+
+    def compact(self, through: int) -> int:
         """Delete events that live on in counts, in many short transactions; how many."""
         start = self._rows(_FIRST)[0][0] - 1
         return sum(
-            self._gently(lambda low=low: self._change(_COMPACT, low, min(low + _WINDOW, through), before))  # type: ignore[misc]
+            self._gently(lambda low=low: self._change(_COMPACT, low, min(low + _WINDOW, through)))  # type: ignore[misc]
             for low in range(start, min(through, self.last()), _WINDOW)
         )
 
@@ -213,19 +228,27 @@ class SqlStore(ABC):
             found = self._rows(_SECRET)
         return bytes.fromhex(found[0][0])
 
-    def fill(self, secret: bytes, events: Iterable[Logged], snapshot: tuple[int, Iterable[bytes]] | None) -> None:
+    def fill(
+        self,
+        secret: bytes,
+        events: Iterable[Logged],
+        snapshot: tuple[int, Iterable[bytes]] | None,
+        base: tuple[int, Iterable[bytes]] | None = None,
+    ) -> None:
         """Put into an empty log, all or nothing, what another held."""
         with self._writing(alone=True, patient=True) as session:
             require(not session.rows(_TAKEN), "a log to be filled is empty", events=session.rows(_COUNT)[0][0])
             session.load(events)
-            if snapshot is not None:
-                seq, parts = snapshot
-                session.run(_BEGIN_SNAPSHOT, 1, seq)
+            for kind, given in enumerate((snapshot, base)):
+                if given is None:
+                    continue
+                seq, parts = given
+                session.run(_BEGIN_SNAPSHOT, kind, seq, kind)
                 digests = []
                 for number, part in enumerate(parts):
                     digests.append(_digest.of(checked_part(part)))
-                    session.run(_ADD_PART, 1, number, digests[-1], part)
-                session.run(_COMPLETE, len(digests), _digest.of_all(digests), 1)
+                    session.run(_ADD_PART, kind, number, digests[-1], part)
+                session.run(_COMPLETE, len(digests), _digest.of_all(digests), kind)
             session.run(_SET_SECRET, secret.hex())
 
     def _change(self, statement: str, *values: object) -> int:

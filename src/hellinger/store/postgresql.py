@@ -25,12 +25,12 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from hellinger.events import Event, Logged
-from hellinger.store._contract import TIMEOUT
 from hellinger.store._migrate import VERSION_TABLE, migrate
 from hellinger.store._pool import Pool
 from hellinger.store._sql import Session, SqlStore
 from hellinger.store._url import settings
 from hellinger.store.errors import StoreDamagedError, StoreUnavailableError, StoreVersionError
+from hellinger.store.limits import TIMEOUT
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection

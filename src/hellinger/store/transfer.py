@@ -1,8 +1,8 @@
 """A whole log in one file, from either database to the other.
 
 The file is compressed lines of JSON: first what it is and the log's secret; then each event as ``[seq, key, kind, at,
-body]``; then each part of the snapshot in Base64; last how many there were of each, the snapshot's place, and a
-checksum of all lines before. It holds the secret, so it is made readable by its owner alone.
+body]``; then each part of the snapshot and of the base of compaction in Base64; last how many there were of each, the
+snapshots' places, and a checksum of all lines before. It holds the secret, so it is made readable by its owner alone.
 """
 
 from __future__ import annotations
@@ -34,19 +34,21 @@ _PRESS = 3  # beyond, time grows faster than the file shrinks
 
 
 class Transferred(NamedTuple):
-    """How much was moved: events, the last one's place, the snapshot's place if there is one, and its parts."""
+    """How much was moved: events, the last one's place, and place and parts of the snapshots that there are."""
 
     events: int
     last: int
     snapshot: int | None
     parts: int
+    base: int | None
+    base_parts: int
 
 
 def dump(store: Store, path: str | Path) -> Transferred:
     """Write a log to a file, which appears when it is complete. The log may be written to meanwhile.
 
-    Events up to the last one at the beginning are there for certain. The snapshot is read after the events and is of
-    a place that they reach, so what a compaction deletes meanwhile is in its counts.
+    Events up to the last one at the beginning are there for certain. The snapshots are read after the events and are
+    of places that they reach, so what a compaction deletes meanwhile is in their counts.
     """
     path = Path(path)
     descriptor, partial = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
@@ -72,7 +74,7 @@ def _write(store: Store, file: gzip.GzipFile) -> Transferred:
         file.write(text)
 
     line({"format": _FORMAT, "version": _VERSION, "secret": store.secret().hex()})
-    events = last = parts = 0
+    events = last = 0
     goal = store.last()
     while True:
         while last < goal:
@@ -81,14 +83,18 @@ def _write(store: Store, file: gzip.GzipFile) -> Transferred:
                 line(tuple(event))
             events += len(page)
             last = page[-1].seq
-        snapshot = store.snapshot()
-        if snapshot is None or snapshot[0] <= last:
+        snapshots = store.snapshot(), store.snapshot(base=True)
+        goal = max(found[0] if found else 0 for found in snapshots)
+        if goal <= last:
             break
-        goal = snapshot[0]
-    for part in snapshot[1] if snapshot else ():
-        line(b64encode(part).decode())
-        parts += 1
-    done = Transferred(events, last, snapshot[0] if snapshot else None, parts)
+    written = []
+    for found in snapshots:
+        parts = 0
+        for part in found[1] if found else ():
+            line(b64encode(part).decode())
+            parts += 1
+        written += [found[0] if found else None, parts]
+    done = Transferred(events, last, *written)
     file.write(orjson.dumps({**done._asdict(), "digest": digest.hexdigest()}, option=orjson.OPT_APPEND_NEWLINE))
     return done
 
@@ -114,10 +120,11 @@ def restore(path: str | Path, url: str) -> Transferred:
     lines = map(_parsed, _lines(Path(path)))
     secret = bytes.fromhex(next(lines)["secret"])
     events = map(Logged._make, islice(lines, done.events))
-    parts = map(b64decode, islice(lines, done.parts))
+    parts, base_parts = (map(b64decode, islice(lines, count)) for count in (done.parts, done.base_parts))
     store = open_store(url, exclusive=True)
     try:
-        store.fill(secret, events, None if done.snapshot is None else (done.snapshot, parts))
+        snapshot = None if done.snapshot is None else (done.snapshot, parts)
+        store.fill(secret, events, snapshot, None if done.base is None else (done.base, base_parts))
     finally:
         store.close()
     return done

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 
 from hellinger.events import Event, Logged
-from hellinger.store import KEY_BYTES, Store, open_store
+from hellinger.store import Store, open_store
+from hellinger.store.limits import KEY_BYTES
 from hellinger.testing._writers import body, patient
 
 __all__ = ["AWKWARD", "Fresh", "event", "events", "everything", "intact", "opened"]

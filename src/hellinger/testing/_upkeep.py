@@ -12,15 +12,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from hellinger.events import Logged
-from hellinger.store import (
-    COMPACTED,
-    PART_BYTES,
-    Store,
-    StoreDamagedError,
-    StoreUnavailableError,
-    StoreVersionError,
-    transfer,
-)
+from hellinger.store import Store, StoreDamagedError, StoreUnavailableError, StoreVersionError, transfer
+from hellinger.store.limits import COMPACTED, PART_BYTES
 from hellinger.testing import _logs as logs
 from hellinger.testing._logs import Fresh
 from hellinger.testing._suite import refused
@@ -60,8 +53,22 @@ def check_snapshots(fresh: Fresh) -> None:
         assert _snapshot(one) == (6, [])
 
 
-def _snapshot(store: Store) -> tuple[int, list[bytes]] | None:
-    found = store.snapshot()
+def check_base_snapshots(fresh: Fresh) -> None:
+    """The base of compaction and the current snapshot are kept side by side."""
+    with logs.opened(fresh()) as store:
+        store.save_snapshot(3, snapshot_of(3), base=True)
+        assert (_snapshot(store), _snapshot(store, base=True)) == (None, (3, snapshot_of(3)))
+        store.save_snapshot(7, snapshot_of(7))
+        store.save_snapshot(5, snapshot_of(5), base=True)
+        store.save_snapshot(4, snapshot_of(4), base=True)
+        assert (_snapshot(store), _snapshot(store, base=True)) == ((7, snapshot_of(7)), (5, snapshot_of(5)))
+        store.save_snapshot(8, snapshot_of(8), base=True)
+        store.save_snapshot(9, [])
+        assert (_snapshot(store), _snapshot(store, base=True)) == ((9, []), (8, snapshot_of(8)))
+
+
+def _snapshot(store: Store, *, base: bool = False) -> tuple[int, list[bytes]] | None:
+    found = store.snapshot(base=base)
     return found and (found[0], list(found[1]))
 
 
@@ -103,20 +110,35 @@ def check_compact(fresh: Fresh) -> None:
     with logs.opened(url) as store:
         events = [logs.event(f"{kind}{i}", kind, at=i) for i in range(3000) for kind in kinds]
         store.append(events, 0)
-        count, through, before = len(events), 15_000, 1900
-        kept = [
-            Logged(seq, *event)
-            for seq, event in enumerate(events, 1)
-            if event.kind not in COMPACTED or seq > through or event.at >= before
-        ]
-        assert store.compact(through, before) == count - len(kept) == len(COMPACTED) * before
+        count, through = len(events), 1900 * len(kinds)
+        logged = [Logged(seq, *event) for seq, event in enumerate(events, 1)]
+        kept = [event for event in logged if event.kind not in COMPACTED or event.seq > through]
+        assert store.reached(1900) == through
+        assert store.compact(through) == count - len(kept) == len(COMPACTED) * 1900
         assert logs.everything(store) == kept
         assert (store.count(), store.last()) == (len(kept), count)
-        assert store.compact(through, before) == 0
+        assert store.compact(through) == 0
         store.append([logs.event("last", at=1)], count)
-        store.compact(count + 9, 10_000)
+        store.compact(count + 9)
         assert [event.key for event in logs.everything(store) if event.kind in COMPACTED] == ["last"]
         assert store.append(logs.events(["rank0"]), count + 1).seqs == [count + 2], "a place must not be given twice"
+
+
+def check_reached(fresh: Fresh) -> None:
+    """Up to that place every event is older, whatever the clocks did."""
+    with logs.opened(fresh()) as store:
+        assert store.reached(5) == 0
+        store.append([logs.event(f"k{j}", at=at) for j, at in enumerate([3, 4, 6, 2, 7])], 0)
+        assert [store.reached(at) for at in (2, 3, 4, 5, 6, 7, 8)] == [0, 0, 1, 2, 2, 4, 5]
+
+
+def check_touch(fresh: Fresh) -> None:
+    """To try whether the log takes writes changes nothing."""
+    with logs.opened(fresh()) as store:
+        secret = store.secret()
+        store.append(logs.events(["a"]), 0)
+        store.touch()
+        assert (store.last(), store.count(), store.secret()) == (1, 1, secret)
 
 
 def check_secret(fresh: Fresh) -> None:
@@ -144,19 +166,22 @@ def moves(one: Fresh, other: Fresh) -> None:
         path = Path(folder) / "log"
         source, goal, empty = one(), other(), other()
         with logs.opened(source) as store:
-            assert transfer.dump(store, path) == (0, 0, None, 0)
-            assert transfer.restore(path, patient(empty)) == (0, 0, None, 0)
+            assert transfer.dump(store, path) == (0, 0, None, 0, None, 0)
+            assert transfer.restore(path, patient(empty)) == (0, 0, None, 0, None, 0)
             store.append(logs.events([*logs.AWKWARD, *(f"k{i}" for i in range(12_000))]), 0)
-            store.compact(200, 10)
+            store.compact(10)
+            store.save_snapshot(200, snapshot_of(200), base=True)
             store.save_snapshot(300, snapshot_of(300))
             done = transfer.dump(store, path)
-            assert done == (store.count(), store.last(), 300, len(snapshot_of(300)))
+            sizes = len(snapshot_of(300)), len(snapshot_of(200))
+            assert done == (store.count(), store.last(), 300, sizes[0], 200, sizes[1])
             assert path.stat().st_mode & 0o077 == 0, "the file holds the secret: it must be its owner's alone"
             assert [entry.name for entry in Path(folder).iterdir()] == ["log"]
-            expected = (logs.everything(store), _snapshot(store), store.secret())
+            expected = (logs.everything(store), _snapshot(store), _snapshot(store, base=True), store.secret())
         assert transfer.restore(path, patient(goal)) == done
         with logs.opened(goal) as store:
-            assert (logs.everything(store), _snapshot(store), store.secret()) == expected
+            held = (logs.everything(store), _snapshot(store), _snapshot(store, base=True), store.secret())
+            assert held == expected
             assert store.append(logs.events(["k7000", "more"]), done.last).seqs == [None, done.last + 1]
         refused(lambda: transfer.restore(path, patient(goal)), "empty")
         with logs.opened(goal) as store:

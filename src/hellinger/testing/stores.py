@@ -14,13 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 from hellinger.events import Event, Logged
-from hellinger.store import (
-    KEY_BYTES,
-    PART_BYTES,
-    Appended,
-    Store,
-    open_store,
-)
+from hellinger.store import Appended, Store
+from hellinger.store.limits import KEY_BYTES, PART_BYTES
 from hellinger.testing import _logs as logs
 from hellinger.testing import _upkeep
 from hellinger.testing._logs import Fresh
@@ -53,7 +48,7 @@ def check_empty(fresh: Fresh) -> None:
         assert (store.last(), store.count(), store.snapshot()) == (0, 0, None)
         assert store.read(0, 10) == store.thread(["a"]) == store.thread([]) == store.at([1]) == store.at([]) == []
         assert store.append([], 0) == Appended([], [])
-        assert store.compact(10, 10) == 0
+        assert (store.compact(10), store.reached(10)) == (0, 0)
 
 
 def check_order(fresh: Fresh) -> None:
@@ -244,7 +239,6 @@ def check_kill(fresh: Fresh) -> None:
     url = fresh()
     rng = random.Random(11)
     places: dict[str, int] = {}
-    open_store(url).close()
     for life in range(20):
         name = f"life{life}"
         with running(write_until_killed, url, name, life) as (process, pipe):

@@ -48,6 +48,7 @@ def upgrade() -> None:
         "snapshots",
         sa.Column("id", _PLACE, autoincrement=False, nullable=False),
         sa.Column("seq", sa.BigInteger(), nullable=False),
+        sa.Column("base", sa.Integer(), nullable=False),
         sa.Column("parts", sa.Integer()),
         sa.Column("digest", sa.Text()),
         sa.PrimaryKeyConstraint("id", name="pk_snapshots"),

@@ -1,0 +1,52 @@
+"""Clients of the service: :class:`Client`, :class:`AsyncClient`, and buffers that send feedback in batches."""
+
+from __future__ import annotations
+
+from hellinger.client.answers import (
+    Added,
+    Experiment,
+    Feedback,
+    Health,
+    Imported,
+    Item,
+    NewItem,
+    Outcome,
+    Ranked,
+    Ranking,
+    Rejected,
+    Series,
+    SeriesColumn,
+    Standing,
+    Tally,
+    VariantStanding,
+)
+from hellinger.client.buffer import AsyncFeedbackBuffer, FeedbackBuffer
+from hellinger.client.client import AsyncClient, Client
+from hellinger.client.errors import ServiceError, UnreachableError
+from hellinger.client.retry import Retry
+
+__all__ = [
+    "Added",
+    "AsyncClient",
+    "AsyncFeedbackBuffer",
+    "Client",
+    "Experiment",
+    "Feedback",
+    "FeedbackBuffer",
+    "Health",
+    "Imported",
+    "Item",
+    "NewItem",
+    "Outcome",
+    "Ranked",
+    "Ranking",
+    "Rejected",
+    "Retry",
+    "Series",
+    "SeriesColumn",
+    "ServiceError",
+    "Standing",
+    "Tally",
+    "UnreachableError",
+    "VariantStanding",
+]

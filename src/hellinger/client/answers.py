@@ -1,0 +1,291 @@
+"""What is sent and what comes back, with types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from datetime import datetime
+from typing import Any, Self
+
+__all__ = [
+    "Added",
+    "Experiment",
+    "Feedback",
+    "Health",
+    "Imported",
+    "Item",
+    "NewItem",
+    "Outcome",
+    "Ranked",
+    "Ranking",
+    "Rejected",
+    "Series",
+    "SeriesColumn",
+    "Standing",
+    "Tally",
+    "VariantStanding",
+]
+
+
+# Sent -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class NewItem:
+    """A content to add, or to change where its id is known."""
+
+    id: str
+    tags: tuple[str, ...] = ()
+    expires_at: datetime | None = None
+    metadata: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Feedback:
+    """What a user did with an item of a ranking."""
+
+    request_id: str
+    item: str
+    kind: str = "click"
+    value: float = 1.0
+    at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Counts of one content, gathered elsewhere between two times."""
+
+    item: str
+    impressions: int
+    rewards: float
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+# Answered ---------------------------------------------------------------------------------------------
+
+
+class _Answer:
+    """Reads itself from JSON; fields that a newer service adds are passed over."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, told: Mapping[str, Any]) -> Self:
+        """The answer as it came."""
+        return cls(**{f.name: told[f.name] for f in fields(cls) if f.name in told})  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, slots=True)
+class Added(_Answer):
+    """How many contents were added, and how many were there and have changed.
+
+    After a retry that followed a lost answer, those added by the first attempt count as changed.
+    """
+
+    added: int
+    updated: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked(_Answer):
+    """A content in a ranking; ``score`` is its upper confidence bound, None if it has none yet."""
+
+    id: str
+    score: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """A ranking, best first, and the variant that made it."""
+
+    request_id: str
+    variant: str
+    items: tuple[Ranked, ...]
+
+    @classmethod
+    def of(cls, told: Mapping[str, Any]) -> Ranking:
+        """The answer as it came."""
+        items = tuple([Ranked(item["id"], item["score"]) for item in told["items"]])
+        return cls(told["request_id"], told["variant"], items)
+
+    @property
+    def ids(self) -> list[str]:
+        """The contents' ids, best first."""
+        return [item.id for item in self.items]
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected(_Answer):
+    """One of those sent that was refused, and why."""
+
+    index: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of feedback or confirmations; the five add up to what was sent.
+
+    After a retry that followed a lost answer, what the first attempt brought counts as duplicate.
+    """
+
+    accepted: int = 0
+    duplicate: int = 0
+    late: int = 0
+    unknown: int = 0
+    rejected: tuple[Rejected, ...] = ()
+
+    @classmethod
+    def of(cls, told: Mapping[str, Any]) -> Outcome:
+        """The answer as it came."""
+        rejected = tuple([Rejected.of(one) for one in told["rejected"]])
+        return cls(told["accepted"], told["duplicate"], told["late"], told["unknown"], rejected)
+
+    def __add__(self, other: Outcome) -> Outcome:
+        return Outcome(
+            self.accepted + other.accepted,
+            self.duplicate + other.duplicate,
+            self.late + other.late,
+            self.unknown + other.unknown,
+            self.rejected + other.rejected,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What became of a batch of counts; ``duplicate`` if it was there before."""
+
+    accepted: int
+    duplicate: bool
+    unknown: int
+    rejected: tuple[Rejected, ...]
+
+    @classmethod
+    def of(cls, told: Mapping[str, Any]) -> Imported:
+        """The answer as it came."""
+        rejected = tuple([Rejected.of(one) for one in told["rejected"]])
+        return cls(told["accepted"], told["duplicate"], told["unknown"], rejected)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How a content stands with one variant: estimate and interval are given for single contents, not in lists."""
+
+    impressions: float
+    rewards: float
+    index: float | None
+    """Upper confidence bound it is ranked by; None if it is not in the variant's pool."""
+    left: Mapping[str, Any] | None = None
+    """Why and with what it left the variant's pool."""
+    estimate: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+    @classmethod
+    def of(cls, told: Mapping[str, Any]) -> Standing:
+        """The answer as it came."""
+        index = told["index"] if "index" in told else told.get("score")
+        rest = {name: told.get(name) for name in ("left", "estimate", "low", "high")}
+        return cls(told["impressions"], told["rewards"], index, **rest)
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A content, and how it stands with every variant; ``metadata`` is given for single contents, not in lists."""
+
+    id: str
+    state: str
+    tags: tuple[str, ...]
+    added_at: datetime | None
+    expires_at: datetime | None
+    impressions: float
+    rewards: float
+    variants: Mapping[str, Standing]
+    metadata: Mapping[str, Any] | None = None
+
+    @classmethod
+    def of(cls, told: Mapping[str, Any]) -> Item:
+        """The answer as it came."""
+        return cls(
+            told["id"],
+            told["state"],
+            tuple(told["tags"]),
+            _time(told["added_at"]),
+            _time(told["expires_at"]),
+            told["impressions"],
+            told["rewards"],
+            {name: Standing.of(standing) for name, standing in told["variants"].items()},
+            told.get("metadata"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class VariantStanding(_Answer):
+    """A variant's totals, and its rate with an interval that is valid at every moment."""
+
+    variant: str
+    requests: int
+    impressions: float
+    reward: float
+    rate: float | None
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """How the variants stand; ``told`` is everything the service says of it."""
+
+    variants: tuple[VariantStanding, ...]
+    told: Mapping[str, Any] = field(repr=False)
+
+    @classmethod
+    def of(cls, told: Mapping[str, Any]) -> Experiment:
+        """The answer as it came."""
+        return cls(tuple([VariantStanding.of(row) for row in told["variants"]]), told)
+
+    def __getitem__(self, variant: str) -> VariantStanding:
+        for row in self.variants:
+            if row.variant == variant:
+                return row
+        raise KeyError(variant)
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesColumn(_Answer):
+    """A variant's figures, one for each step; ``cumulative`` is the reward since the beginning."""
+
+    requests: list[float]
+    impressions: list[float]
+    reward: list[float]
+    cumulative: list[float]
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """The experiment over time: when each step begins, and each variant's figures."""
+
+    resolution: str
+    steps: tuple[datetime, ...]
+    variants: Mapping[str, SeriesColumn]
+
+    @classmethod
+    def of(cls, told: Mapping[str, Any]) -> Series:
+        """The answer as it came."""
+        steps = tuple([datetime.fromisoformat(step) for step in told["steps"]])
+        columns = {name: SeriesColumn.of(column) for name, column in told["variants"].items()}
+        return cls(told["resolution"], steps, columns)
+
+
+@dataclass(frozen=True, slots=True)
+class Health(_Answer):
+    """Whether rankings can be had: ``ready``, or ``degraded`` while the store is away; events that wait for it."""
+
+    status: str
+    items: int = 0
+    waiting: int = 0
+
+
+def _time(text: str | None) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(text)

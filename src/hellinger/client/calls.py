@@ -1,0 +1,248 @@
+"""What each method of a client sends, and how it reads the answer: written once for both clients."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Generic, Literal, TypeVar
+from urllib.parse import quote
+
+import httpx
+import orjson
+
+from hellinger.client.answers import (
+    Added,
+    Experiment,
+    Feedback,
+    Health,
+    Imported,
+    Item,
+    NewItem,
+    Outcome,
+    Ranking,
+    Series,
+    Tally,
+)
+from hellinger.client.errors import ServiceError
+
+__all__ = ["Call", "Page", "add_items", "delete", "experiment", "feedback", "health", "hide", "impressions", "item"]
+__all__ += ["log", "page", "rank", "series", "unhide", "window"]
+
+T = TypeVar("T")
+Resolution = Literal["minute", "hour", "day"]
+State = Literal["shown", "hidden", "expired", "graduated", "outclassed"]
+Sort = Literal["newest", "oldest", "impressions", "rewards", "estimate"]
+
+
+@dataclass(frozen=True)
+class Call(Generic[T]):
+    """A request that may be sent more than once without harm, and how its answer is read."""
+
+    method: str
+    path: str
+    read: Callable[[Any], T]
+    body: Any = None
+    params: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    done: T | None = None
+    """What it means when a retry finds nothing there: an earlier attempt did it, and its answer was lost."""
+
+    def sent(self) -> dict[str, Any]:
+        """Arguments for httpx."""
+        out: dict[str, Any] = {"headers": dict(self.headers)}
+        if self.params:
+            out["params"] = self.params
+        if self.body is not None:
+            out["content"] = orjson.dumps(self.body, default=_plain)
+            out["headers"]["Content-Type"] = "application/json"
+        return out
+
+    def answer(self, response: httpx.Response) -> T:
+        """What the service says, with types; what is no answer of this service is an error."""
+        try:
+            return self.read(orjson.loads(response.content))
+        except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
+            told = f"the answer must be that of the service, but {self.method} {self.path} brought something else"
+            raise ServiceError(response.status_code, "strange_answer", told) from None
+
+
+def _plain(value: object) -> Any:
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"cannot be sent as JSON: {type(value).__name__}")
+
+
+def _moment(at: datetime | None) -> str | None:
+    """A time as the service reads it; without a zone it is taken as UTC, as the service does."""
+    return None if at is None else (at if at.tzinfo else at.replace(tzinfo=UTC)).isoformat()
+
+
+def _path(item: str, what: str = "") -> str:
+    # a path of dots would be resolved on the way
+    return "/v1/items/" + (quote(item, safe="") if item.strip(".") else item.replace(".", "%2E")) + what
+
+
+# Contents ---------------------------------------------------------------------------------------------
+
+
+def add_items(items: Iterable[NewItem | str]) -> Call[Added]:
+    """Add contents, or change those whose id is known. All or none."""
+    rows = []
+    for each in items:
+        item = NewItem(each) if isinstance(each, str) else each
+        row: dict[str, Any] = {"id": item.id}
+        if item.tags:
+            row["tags"] = list(item.tags)
+        if item.expires_at is not None:
+            row["expires_at"] = _moment(item.expires_at)
+        if item.metadata is not None:
+            row["metadata"] = item.metadata
+        rows.append(row)
+    return Call("POST", "/v1/items", Added.of, {"items": rows})
+
+
+def item(id: str) -> Call[Item]:  # noqa: A002
+    """A content: its counts, and its estimate, interval and index under each variant."""
+    return Call("GET", _path(id), Item.of)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page of contents, and where the next begins."""
+
+    items: tuple[Item, ...]
+    total: int
+    next: str | None
+
+    @classmethod
+    def of(cls, told: Mapping[str, Any]) -> Page:
+        """The answer as it came."""
+        return cls(tuple([Item.of(row) for row in told["items"]]), told["total"], told["next"])
+
+
+def page(
+    *,
+    limit: int = 1000,
+    cursor: str | None = None,
+    tag: str | None = None,
+    state: State | None = None,
+    search: str | None = None,
+    sort: Sort = "oldest",
+) -> Call[Page]:
+    """One page of contents."""
+    asked = {"limit": str(limit), "cursor": cursor, "tag": tag, "state": state, "search": search, "sort": sort}
+    return Call("GET", "/v1/items", Page.of, params={name: value for name, value in asked.items() if value is not None})
+
+
+def hide(id: str) -> Call[str]:  # noqa: A002
+    """Leave a content out of every ranking until it is brought back; the state it is in now."""
+    return Call("POST", _path(id, "/hide"), _state)
+
+
+def unhide(id: str) -> Call[str]:  # noqa: A002
+    """Bring a hidden content back; the state it is in now."""
+    return Call("POST", _path(id, "/unhide"), _state)
+
+
+def delete(id: str) -> Call[str]:  # noqa: A002
+    """Take a content out for good; ``"deleted"``."""
+    return Call("DELETE", _path(id), _state, done="deleted")
+
+
+def _state(told: Mapping[str, Any]) -> str:
+    return str(told["state"])
+
+
+# Rankings and feedback --------------------------------------------------------------------------------
+
+
+def rank(
+    k: int = 20,
+    *,
+    user: str | None = None,
+    segment: str | None = None,
+    exclude: Sequence[str] = (),
+    tags: Sequence[str] | None = None,
+    among: Sequence[str] | None = None,
+    key: str | None = None,
+) -> Call[Ranking]:
+    """Rank the best k contents for one request, and count them as shown.
+
+    ``key`` names the request: sent again under the same key, it is answered as before and counts once. A new one is
+    made where none is given.
+    """
+    body: dict[str, Any] = {"k": k}
+    if user is not None:
+        body["user"] = user
+    if segment is not None:
+        body["segment"] = segment
+    if exclude:
+        body["exclude"] = list(exclude)
+    if tags is not None:
+        body["tags"] = list(tags)
+    if among is not None:
+        body["among"] = list(among)
+    headers = {"Idempotency-Key": key if key is not None else secrets.token_urlsafe(16)}
+    return Call("POST", "/v1/rank", Ranking.of, body, headers=headers)
+
+
+def feedback(events: Iterable[Feedback]) -> Call[Outcome]:
+    """Tell what users did with the items of rankings. Counted once, however often it is sent."""
+    rows = []
+    for event in events:
+        row: dict[str, Any] = {"request_id": event.request_id, "item": event.item, "kind": event.kind}
+        if event.value != 1.0:
+            row["value"] = event.value
+        if event.at is not None:
+            row["at"] = _moment(event.at)
+        rows.append(row)
+    return Call("POST", "/v1/feedback", Outcome.of, {"events": rows})
+
+
+def impressions(seen: Iterable[tuple[str, str]]) -> Call[Outcome]:
+    """Confirm which items of rankings were really seen: pairs of request id and item."""
+    rows = [{"request_id": request, "item": item} for request, item in seen]
+    return Call("POST", "/v1/impressions", Outcome.of, {"events": rows})
+
+
+def log(batch: str, rows: Iterable[Tally], *, variant: str | None = None, segment: str | None = None) -> Call[Imported]:
+    """Bring in counts gathered elsewhere; the same batch twice counts once."""
+    sent = []
+    for row in rows:
+        one: dict[str, Any] = {"item": row.item, "impressions": row.impressions, "rewards": row.rewards}
+        if row.since is not None:
+            one["from"] = _moment(row.since)
+        if row.until is not None:
+            one["to"] = _moment(row.until)
+        sent.append(one)
+    body = {"batch": batch, "variant": variant, "segment": segment, "rows": sent}
+    return Call("POST", "/v1/log", Imported.of, body)
+
+
+# The experiment ---------------------------------------------------------------------------------------
+
+
+def experiment(control: str | None = None) -> Call[Experiment]:
+    """How the variants stand, compared with a control."""
+    params = {} if control is None else {"control": control}
+    return Call("GET", "/v1/experiment", Experiment.of, params=params)
+
+
+def series(
+    resolution: Resolution = "hour", *, since: datetime | None = None, until: datetime | None = None
+) -> Call[Series]:
+    """The variants over time. Minutes are kept for two days, hours and days for good."""
+    return Call("GET", "/v1/experiment/series", Series.of, params={"resolution": resolution} | window(since, until))
+
+
+def window(since: datetime | None, until: datetime | None) -> dict[str, str]:
+    """A stretch of time as the service's routes take it."""
+    ends = {"since": _moment(since), "until": _moment(until)}
+    return {name: text for name, text in ends.items() if text is not None}
+
+
+def health() -> Call[Health]:
+    """Whether the service can rank, and whether its store is there."""
+    return Call("GET", "/health/ready", Health.of)

@@ -1,0 +1,335 @@
+"""The two clients: the same calls, sent from a thread or from an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from datetime import datetime
+from itertools import islice
+from pathlib import Path
+from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar
+
+import httpx
+import orjson
+
+from hellinger.client import calls
+from hellinger.client.answers import Added, Item, NewItem
+from hellinger.client.calls import Call, Page, Sort, State
+from hellinger.client.errors import ServiceError, UnreachableError
+from hellinger.client.retry import Retry, exchange
+from hellinger.errors import require
+
+__all__ = ["AsyncClient", "Client"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+_BATCH = 2000
+"""Contents in one request: well below the service's limits."""
+
+
+class _Settings:
+    """What both clients are made from."""
+
+    def __init__(self, url: str, key: str | None, timeout: float, retry: Retry | None, transport: Any) -> None:
+        require(url.startswith(("http://", "https://")), "url begins with http:// or https://", url=url)
+        self.url = url.rstrip("/")
+        self.retry = (retry or Retry()).check()
+        headers = {"Accept": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
+        self.options: dict[str, Any] = {"base_url": self.url, "headers": headers, "timeout": timeout}
+        if transport is not None:
+            self.options["transport"] = transport
+
+
+def _signed(method: Any, call: Callable[..., Any]) -> Any:
+    """A method with the call's documentation and signature, ``self`` in front."""
+    functools.update_wrapper(method, call)
+    signature = inspect.signature(call)
+    first = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+    method.__signature__ = signature.replace(parameters=[first, *signature.parameters.values()])
+    return method
+
+
+def _blocking(call: Callable[P, Call[T]]) -> Callable[Concatenate[Client, P], T]:
+    def method(self: Client, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self.send(call(*args, **kwargs))
+
+    return _signed(method, call)  # type: ignore[no-any-return]
+
+
+def _awaited(call: Callable[P, Call[T]]) -> Callable[Concatenate[AsyncClient, P], Awaitable[T]]:
+    async def method(self: AsyncClient, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self.send(call(*args, **kwargs))
+
+    return _signed(method, call)  # type: ignore[no-any-return]
+
+
+class Client:
+    """A client of the service. Connection errors, 429 and 503 are tried again, which never makes anything count twice.
+
+    Parameters
+    ----------
+    url
+        Where the service is: ``http://127.0.0.1:8000``.
+    key
+        One made by ``hellinger keys new``, where the service has keys.
+    timeout
+        Seconds to wait for a connection, or for the next part of an answer.
+    retry
+        How persistent to be.
+    transport
+        Of httpx, instead of the network.
+
+    Examples
+    --------
+    ::
+
+        with hellinger.Client("http://127.0.0.1:8000") as service:
+            service.add_items(["a", "b", "c"])
+            ranking = service.rank(2, user="ada")
+            service.feedback([Feedback(ranking.request_id, ranking.ids[0], "click")])
+    """
+
+    def __init__(
+        self,
+        url: str,
+        key: str | None = None,
+        *,
+        timeout: float = 10.0,
+        retry: Retry | None = None,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        settings = _Settings(url, key, timeout, retry, transport)
+        self.url = settings.url
+        self.retry = settings.retry
+        self._http = httpx.Client(**settings.options)
+        self._sleep = time.sleep
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let the connections go."""
+        self._http.close()
+
+    def send(self, call: Call[T]) -> T:
+        """Send a call, as often as it takes."""
+        steps = exchange(call, self.retry)
+        wait = next(steps)
+        arguments = call.sent()
+        while True:
+            if wait > 0.0:
+                self._sleep(wait)
+            came: httpx.Response | httpx.TransportError
+            try:
+                came = self._http.request(call.method, call.path, **arguments)
+            except httpx.TransportError as error:
+                came = error
+            try:
+                wait = steps.send(came)
+            except StopIteration as done:
+                return done.value  # type: ignore[no-any-return]
+
+    item = _blocking(calls.item)
+    page = _blocking(calls.page)
+    hide = _blocking(calls.hide)
+    unhide = _blocking(calls.unhide)
+    delete = _blocking(calls.delete)
+    rank = _blocking(calls.rank)
+    feedback = _blocking(calls.feedback)
+    impressions = _blocking(calls.impressions)
+    log = _blocking(calls.log)
+    experiment = _blocking(calls.experiment)
+    series = _blocking(calls.series)
+    health = _blocking(calls.health)
+
+    def add_items(self, items: Iterable[NewItem | str]) -> Added:
+        """Add contents, or change those whose id is known; some thousands at a time, each time all or none."""
+        added = updated = 0
+        for some in _batches(items):
+            answer = self.send(calls.add_items(some))
+            added, updated = added + answer.added, updated + answer.updated
+        return Added(added, updated)
+
+    def items(
+        self,
+        *,
+        tag: str | None = None,
+        state: State | None = None,
+        search: str | None = None,
+        sort: Sort = "oldest",
+        limit: int = 1000,
+    ) -> Iterator[Item]:
+        """Every content that matches, page by page. Oldest first, those added meanwhile come at the end."""
+        cursor: str | None = None
+        while True:
+            page: Page = self.page(limit=limit, cursor=cursor, tag=tag, state=state, search=search, sort=sort)
+            yield from page.items
+            cursor = page.next
+            if cursor is None:
+                return
+
+    def export(self, *, since: datetime | None = None, until: datetime | None = None) -> Iterator[dict[str, Any]]:
+        """The log, a row for each item shown, as it is read."""
+        with self._stream("jsonl", since, until) as response:
+            for line in response.iter_lines():
+                yield orjson.loads(line)
+
+    def export_file(
+        self,
+        path: str | Path,
+        *,
+        form: Literal["jsonl", "parquet"] = "parquet",
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> Path:
+        """The same rows as a file, of JSON lines or Parquet."""
+        path = Path(path)
+        with self._stream(form, since, until) as response, path.open("wb") as file:
+            for part in response.iter_bytes():
+                file.write(part)
+        return path
+
+    def _stream(self, form: str, since: datetime | None, until: datetime | None) -> _Stream:
+        params = {"format": form} | calls.window(since, until)
+        return _Stream(self._http, self._http.build_request("GET", "/v1/export", params=params))
+
+
+class _Stream:
+    """An answer read while it comes; an error before its first byte is the service's word."""
+
+    def __init__(self, http: httpx.Client, request: httpx.Request) -> None:
+        self._http = http
+        self._request = request
+
+    def __enter__(self) -> httpx.Response:
+        try:
+            self._response = self._http.send(self._request, stream=True)
+            if not self._response.is_success:
+                self._response.read()
+        except httpx.TransportError as error:
+            raise UnreachableError(f"the service must answer, but {self._request.url}: {error}") from error
+        if not self._response.is_success:
+            self._response.close()
+            raise ServiceError.of(self._response)
+        return self._response
+
+    def __exit__(self, _type: object, error: BaseException | None, _trace: object) -> None:
+        self._response.close()
+        if isinstance(error, httpx.TransportError):
+            raise UnreachableError(f"the export must be read to its end, but broke off: {error}") from error
+
+
+class AsyncClient:
+    """The same for an event loop; see :class:`Client`."""
+
+    def __init__(
+        self,
+        url: str,
+        key: str | None = None,
+        *,
+        timeout: float = 10.0,
+        retry: Retry | None = None,
+        transport: httpx.AsyncBaseTransport | None = None,
+        connections: int = 100,
+    ) -> None:
+        settings = _Settings(url, key, timeout, retry, transport)
+        self.url = settings.url
+        self.retry = settings.retry
+        limits = httpx.Limits(max_connections=connections, max_keepalive_connections=connections)
+        self._http = httpx.AsyncClient(**settings.options, limits=limits)
+        self._sleep = asyncio.sleep
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Let the connections go."""
+        await self._http.aclose()
+
+    async def send(self, call: Call[T]) -> T:
+        """Send a call, as often as it takes."""
+        steps = exchange(call, self.retry)
+        wait = next(steps)
+        arguments = call.sent()
+        while True:
+            if wait > 0.0:
+                await self._sleep(wait)
+            came: httpx.Response | httpx.TransportError
+            try:
+                came = await self._http.request(call.method, call.path, **arguments)
+            except httpx.TransportError as error:
+                came = error
+            try:
+                wait = steps.send(came)
+            except StopIteration as done:
+                return done.value  # type: ignore[no-any-return]
+
+    item = _awaited(calls.item)
+    page = _awaited(calls.page)
+    hide = _awaited(calls.hide)
+    unhide = _awaited(calls.unhide)
+    delete = _awaited(calls.delete)
+    rank = _awaited(calls.rank)
+    feedback = _awaited(calls.feedback)
+    impressions = _awaited(calls.impressions)
+    log = _awaited(calls.log)
+    experiment = _awaited(calls.experiment)
+    series = _awaited(calls.series)
+    health = _awaited(calls.health)
+
+    async def add_items(self, items: Iterable[NewItem | str]) -> Added:
+        """Add contents, or change those whose id is known; some thousands at a time, each time all or none."""
+        added = updated = 0
+        for some in _batches(items):
+            answer = await self.send(calls.add_items(some))
+            added, updated = added + answer.added, updated + answer.updated
+        return Added(added, updated)
+
+    async def items(
+        self,
+        *,
+        tag: str | None = None,
+        state: State | None = None,
+        search: str | None = None,
+        sort: Sort = "oldest",
+        limit: int = 1000,
+    ) -> AsyncIterator[Item]:
+        """Every content that matches, page by page. Oldest first, those added meanwhile come at the end."""
+        cursor: str | None = None
+        while True:
+            page: Page = await self.page(limit=limit, cursor=cursor, tag=tag, state=state, search=search, sort=sort)
+            for item in page.items:
+                yield item
+            cursor = page.next
+            if cursor is None:
+                return
+
+    async def export(
+        self, *, since: datetime | None = None, until: datetime | None = None
+    ) -> AsyncIterator[dict[str, Any]]:
+        """The log, a row for each item shown, as it is read."""
+        params = {"format": "jsonl"} | calls.window(since, until)
+        try:
+            async with self._http.stream("GET", "/v1/export", params=params) as response:
+                if not response.is_success:
+                    await response.aread()
+                    raise ServiceError.of(response)
+                async for line in response.aiter_lines():
+                    yield orjson.loads(line)
+        except httpx.TransportError as error:
+            raise UnreachableError(f"the export must be read to its end, but broke off: {error}") from error
+
+
+def _batches(items: Iterable[NewItem | str]) -> Iterator[list[NewItem | str]]:
+    rest = iter(items)
+    while some := list(islice(rest, _BATCH)):
+        yield some
