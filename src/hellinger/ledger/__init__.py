@@ -23,6 +23,6 @@ __all__ = [
     "Request",
     "Requests",
     "Series",
-    "spoken_of",
     "added",
+    "spoken_of",
 ]
