@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import NamedTuple
 
-import numpy as np
-
 from hellinger.errors import require
+from hellinger.ledger.comparison import differences
 from hellinger.ledger.ledger import Ledger
 from hellinger.ledger.requests import spoken_of
 from hellinger.ledger.snapshot import dumped, loaded
-from hellinger.store import Store
+from hellinger.store import Store, StoreDamagedError, StoreUnavailableError
 
 __all__ = ["Compaction", "advance", "check", "compact", "recover", "take_snapshot"]
 
 BATCH = 20_000
+ATTEMPTS = 5
+SLACK = 3_600_000
+"""Milliseconds that clocks may have been wrong by."""
+
+log = logging.getLogger(__name__)
 
 Progress = Callable[[int, int], None]
 """Called with the events folded and the events there are to fold."""
@@ -30,11 +35,29 @@ class Compaction(NamedTuple):
 
 def recover(store: Store, *, cache: int = 100_000, base: bool = False, progress: Progress | None = None) -> Ledger:
     """The ledger as of the end of the log, from a snapshot where there is one; from the base of compaction if asked."""
-    saved = store.snapshot(base=True) if base else store.snapshot()
-    ledger = Ledger(cache=cache) if saved is None else loaded(saved[1], cache=cache)
+    try:
+        ledger = _saved(store, cache, base=base)
+    except StoreDamagedError as error:
+        if base:
+            raise
+        log.error("%s: the log is folded from further back", error)
+        ledger = _saved(store, cache, base=True)
     if not base:
         advance(store, ledger, progress=progress)
     return ledger
+
+
+def _saved(store: Store, cache: int, *, base: bool) -> Ledger:
+    """The ledger of a snapshot, an empty one where there is none."""
+    for _ in range(ATTEMPTS):
+        saved = store.snapshot(base=base)
+        if saved is None:
+            return Ledger(cache=cache)
+        try:
+            return loaded(saved[1], cache=cache)
+        except StoreUnavailableError:  # a newer one has taken its place, or the store is gone and says so again
+            continue
+    raise StoreUnavailableError(f"the snapshot was replaced {ATTEMPTS} times while it was read")
 
 
 def advance(store: Store, ledger: Ledger, *, through: int | None = None, progress: Progress | None = None) -> None:
@@ -63,7 +86,8 @@ def compact(store: Store, *, before: int, window: int, progress: Progress | None
     """Let events from before a time go, their counts kept in a base snapshot.
 
     A ranking whose feedback may have been learned after the base is kept for as long as that was possible, ``window``
-    milliseconds, so that the rest of the log still folds to the same counts.
+    milliseconds, so that the rest of the log still folds to the same counts. A clock may have been set back between
+    the two by an hour.
     """
     require(window >= 0, "0 <= window", window=window)
     ledger = recover(store, base=True)
@@ -74,7 +98,7 @@ def compact(store: Store, *, before: int, window: int, progress: Progress | None
         current = store.snapshot()
         if current is None or current[0] < ledger.seq:
             store.save_snapshot(ledger.seq, dumped(ledger))
-    cut = min(ledger.seq, store.reached(before - window))
+    cut = min(ledger.seq, store.reached(before - window - SLACK))
     return Compaction(store.compact(cut), cut)
 
 
@@ -90,28 +114,3 @@ def check(store: Store, *, progress: Progress | None = None) -> list[str]:
         return [f"the base of compaction reaches {fold.seq}, beyond the snapshot at {held.seq}"]
     advance(store, fold, through=held.seq, progress=progress)
     return differences(held, fold)
-
-
-def differences(one: Ledger, other: Ledger, *, most: int = 20) -> list[str]:
-    """Where two ledgers differ, in words."""
-    found = []
-    if one.seq != other.seq:
-        found.append(f"place in the log: {one.seq} and {other.seq}")
-    names = sorted(set(one.catalogue.slots) | set(other.catalogue.slots))
-    here, there = (np.array([ledger.catalogue.slots.get(name, -1) for name in names]) for ledger in (one, other))
-    for j in np.flatnonzero((here < 0) | (there < 0)).tolist():
-        found.append(f"content {names[j]!r} is in one only")
-    both = np.flatnonzero((here >= 0) & (there >= 0))
-    for key in sorted(set(one.counts) | set(other.counts)):
-        pairs = []
-        for ledger, slots in ((one, here[both]), (other, there[both])):
-            pairs.append(ledger.sums(slots, variants=[key[0]], segment=key[1]))
-        for what, mine, theirs in zip(("impressions", "rewards"), *pairs, strict=True):
-            for j in np.flatnonzero(~np.isclose(mine, theirs, rtol=1e-12, atol=1e-9)).tolist():
-                name = names[both[j]]
-                found.append(f"{what} of {name!r} in {key}: {mine[j]:g} and {theirs[j]:g}")
-    for variant in sorted(set(one.series.totals) | set(other.series.totals)):
-        a, b = one.series.totals.get(variant), other.series.totals.get(variant)
-        if a is None or b is None or not np.allclose(a, b, rtol=1e-12, atol=1e-9):
-            found.append(f"totals of {variant}: {a} and {b}")
-    return found if len(found) <= most else [*found[:most], f"and {len(found) - most} more"]
