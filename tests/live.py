@@ -12,10 +12,11 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-__all__ = ["Answer", "Launcher", "LostError", "Service", "free_port", "until"]
+__all__ = ["Answer", "Launcher", "LostError", "Service", "at_once", "free_port", "hang_up", "until"]
 
 GENEROUS = 60.0
 """Seconds after which a test gives up: far more than anything takes."""
@@ -149,6 +150,7 @@ class Service:
 
     def __exit__(self, *_: object) -> None:
         self.kill()
+        hang_up()
 
     # Requests -----------------------------------------------------------------------------------------
 
@@ -156,7 +158,7 @@ class Service:
         self, method: str, path: str, body: object = None, *, key: str | None = None, timeout: float = GENEROUS
     ) -> Answer:
         """Ask it something, on a connection that each thread keeps."""
-        connections: dict[int, http.client.HTTPConnection] = _LOCAL.__dict__.setdefault("connections", {})
+        connections = _connections()
         connection = connections.get(self.port)
         if connection is None:
             connection = connections[self.port] = http.client.HTTPConnection("127.0.0.1", self.port)
@@ -202,7 +204,9 @@ class Service:
 
     def totals(self) -> dict[str, tuple[float, float, float]]:
         """Requests, impressions and reward of each variant."""
-        rows = self.get("/v1/experiment").body["variants"]
+        answer = self.get("/v1/experiment")
+        assert answer.status == 200, (answer, self.said()[-3000:])
+        rows = answer.body["variants"]
         return {row["variant"]: (row["requests"], row["impressions"], row["reward"]) for row in rows}
 
     def counts(self) -> dict[str, dict[str, tuple[float, float]]]:
@@ -223,12 +227,37 @@ class Service:
 _LOCAL = threading.local()
 
 
+def _connections() -> dict[int, http.client.HTTPConnection]:
+    """This thread's, by port."""
+    held: dict[int, http.client.HTTPConnection] = _LOCAL.__dict__.setdefault("connections", {})
+    return held
+
+
+def hang_up() -> None:
+    """Close this thread's connections."""
+    while _connections():
+        _connections().popitem()[1].close()
+
+
 def free_port() -> int:
     """A port that nobody listens on."""
     with socket.socket() as trial:
         trial.bind(("127.0.0.1", 0))
         port: int = trial.getsockname()[1]
         return port
+
+
+def at_once(*calls: Callable[[], Any]) -> list[Any]:
+    """What these give, called at the same time."""
+
+    def alone(call: Callable[[], Any]) -> Any:
+        try:
+            return call()
+        finally:
+            hang_up()
+
+    with ThreadPoolExecutor(len(calls)) as threads:
+        return list(threads.map(alone, calls))
 
 
 def until(holds: Callable[[], bool], seconds: float = GENEROUS) -> float:

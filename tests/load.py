@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from live import Answer, LostError, Service, until
+from live import Answer, LostError, Service, hang_up, until
 
 __all__ = ["WEIGHTS", "Client", "Crowd", "Seen", "stable"]
 
@@ -103,7 +103,7 @@ class Client:
             self._feedback()
         elif choice < 0.9:
             self._import()
-        else:
+        elif not self._unanswered:  # what is to be asked again must not meet what came after it
             self._churn()
 
     # Rankings -----------------------------------------------------------------------------------------
@@ -229,6 +229,8 @@ class Crowd:
                     self._stop.wait(0.02)
         except BaseException as error:
             self._errors.append(error)
+        finally:
+            hang_up()
 
     @property
     def answered(self) -> int:

@@ -5,17 +5,16 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from hellinger.ledger import Ledger, recovery
 from hellinger.store import open_store
 from hellinger.store._throwaway import Server
-from live import Launcher, Service, until
+from live import Launcher, Service, at_once, until
 from load import WEIGHTS, Client, Crowd, stable
 
 SETTINGS = {"weights": json.dumps(WEIGHTS), "request_cache": 50}
@@ -100,18 +99,12 @@ def test_each_sees_the_others_feedback(pair: list[Service], record_property: Cal
     print("seconds until the other copy knows:", [round(delay, 3) for delay in delays])
 
 
-def at_once(*calls: Callable[[], Any]) -> list[Any]:
-    """What these give, called at the same time."""
-    with ThreadPoolExecutor(len(calls)) as threads:
-        return [each.result() for each in [threads.submit(call) for call in calls]]
-
-
 def test_the_same_feedback_to_both_counts_once(pair: list[Service], database: str) -> None:
     rewards = 0
     for _ in range(15):
         ranking = pair[0].rank(3)
         event = ranking["request_id"], ranking["items"][0]["id"], "comment"
-        answers = at_once(*(lambda copy=copy: copy.feedback(event) for copy in pair * 2))  # type: ignore[misc]
+        answers = at_once(*(partial(copy.feedback, event) for copy in pair * 2))
         assert sum(answer["accepted"] for answer in answers) == 1
         assert sum(answer["duplicate"] for answer in answers) == 3
         rewards += 1
@@ -122,7 +115,7 @@ def test_the_same_feedback_to_both_counts_once(pair: list[Service], database: st
 
 def test_the_same_key_at_both_gives_one_ranking(pair: list[Service], database: str) -> None:
     for number in range(15):
-        answers = at_once(*(lambda copy=copy: copy.rank(4, key=f"key {number}") for copy in pair * 2))  # type: ignore[misc]  # noqa: B023
+        answers = at_once(*(partial(copy.rank, 4, key=f"key {number}") for copy in pair * 2))
         assert all(answer == answers[0] for answer in answers), answers
     agree_with_the_log(database, pair)
     for copy in pair:
@@ -134,7 +127,7 @@ def test_kinds_given_to_different_copies_are_worth_one_at_most(pair: list[Servic
     for kinds in (("comment", "like"), ("click", "like"), ("like", "comment"), ("click", "scroll")) * 4:
         ranking = pair[0].rank(2)
         request, item = ranking["request_id"], ranking["items"][1]["id"]
-        at_once(*(lambda c=c, k=k: c.feedback((request, item, k)) for c, k in zip(pair, kinds, strict=True)))  # type: ignore[misc]  # noqa: B023
+        at_once(*(partial(copy.feedback, (request, item, kind)) for copy, kind in zip(pair, kinds, strict=True)))
         expected += min(1.0, sum(WEIGHTS[kind] for kind in kinds))
     agree_with_the_log(database, pair)
     for copy in pair:

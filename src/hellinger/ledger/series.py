@@ -41,7 +41,7 @@ class Together:
         self.count += int(impressions)
         self.squares += reward
         self.largest = max(self.largest, 1 if impressions else 0)
-        self.most = max(self.most, min(1.0, reward))
+        self.most = max(self.most, 1.0 if reward else 0.0)  # of one of them, for all that is known
 
     def as_json(self) -> list[float]:
         """The four numbers."""
