@@ -20,6 +20,7 @@ from pathlib import Path
 
 import httpx
 import orjson
+
 from _timing import console, verdict
 from load import drive
 

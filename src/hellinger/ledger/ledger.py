@@ -53,7 +53,9 @@ class Counts:
             np.add.at(self._n, slots, n)
             np.add.at(self._s, slots, s)
 
-    def of(self, slots: npt.NDArray[np.intp], size: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    def of(
+        self, slots: npt.NDArray[np.intp] | slice, size: int
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         """Impressions and rewards of these contents, in a catalogue of so many."""
         self._settle()
         self._n, self._s = grown(self._n, size), grown(self._s, size)
@@ -286,6 +288,16 @@ class Ledger:
             for (variant, held), counts in self.counts.items()
             if variant in wanted and segment in (None, held)
         )
+
+    def whole(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Impressions and rewards of every slot, over all variants and segments."""
+        size = len(self.catalogue.ids)
+        n, s = np.zeros(size), np.zeros(size)
+        for counts in self.counts.values():
+            more_n, more_s = counts.of(slice(size), size)
+            n += more_n
+            s += more_s
+        return n, s
 
     @property
     def segments(self) -> list[str]:

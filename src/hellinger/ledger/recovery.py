@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -149,8 +149,10 @@ def _contents(one: Ledger, other: Ledger, names: list[str], here: Any, there: An
 def _over_time(one: Ledger, other: Ledger) -> Iterator[str]:
     """Totals of the variants, in all and by step."""
     mine, theirs = one.series, other.series
+    tables: list[tuple[str, Mapping[str, list[float]], Mapping[str, list[float]]]]
     tables = [("totals", mine.totals, theirs.totals)]
-    tables.append(("requests", *({v: p.as_json() for v, p in x.pages.items()} for x in (mine, theirs))))
+    one_pages, other_pages = ({v: p.as_json() for v, p in x.pages.items()} for x in (mine, theirs))
+    tables.append(("requests", one_pages, other_pages))
     for name in mine.steps:
         for step in sorted(set(mine.steps[name]) | set(theirs.steps[name])):
             cells = mine.steps[name].get(step, {}), theirs.steps[name].get(step, {})

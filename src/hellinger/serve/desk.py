@@ -7,6 +7,7 @@ import heapq
 import math
 import random
 from collections.abc import Iterable, Iterator, Sequence
+from importlib.metadata import version
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -405,6 +406,4 @@ class Desk:
 
 def _version(*parts: object) -> str:
     """A name for the rules that a ranking was made by: the same for the same rules."""
-    from hellinger import __version__
-
-    return hashlib.sha256(repr((__version__, *parts)).encode()).hexdigest()[:12]
+    return hashlib.sha256(repr((version("hellinger"), *parts)).encode()).hexdigest()[:12]
