@@ -84,23 +84,15 @@ def _folder(keep: Path | None) -> Iterator[Path]:
 
 
 def _fast_forward(demo: Demo, *, quiet: bool) -> None:
-    days = demo.scene.days
-    began = time.perf_counter()
+    scene, began = demo.scene, time.perf_counter()
     with stages() if not quiet else contextlib.nullcontext(lambda _what, _done: None) as say:
         say("getting ready", None)
-        first, span = demo.world.start, days * 86_400_000
-
-        def reached(at: int) -> None:
-            day = (at - first) / 86_400_000
-            say(f"playing day {day:.0f} of {days:.0f}", (at - first) / span)
-
-        played = demo.fast_forward(reached)
+        first, span = demo.world.start, scene.days * 86_400_000
+        played = demo.fast_forward(lambda at: say(f"playing {scene.days:g} days", (at - first) / span))
     if not quiet:
         spent = time.perf_counter() - began
-        told = (
-            f"{days:g} days: {played.requests:,} pages, {played.impressions:,} impressions, {played.feedback:,} clicks,"
-        )
-        console.print(f"{told} likes and comments, in {spent:.0f} s", highlight=False)
+        told = f"{scene.days:g} days: {played.requests:,} pages, {played.impressions:,} impressions, {played.feedback:,} "
+        console.print(f"{told}clicks, likes and comments, in {spent:.0f} s", highlight=False, soft_wrap=True)
 
 
 def _run(demo: Demo, port: int, headless: int | None, *, quiet: bool) -> dict[str, Any]:

@@ -49,7 +49,7 @@ class Scene(NamedTuple):
     visits: float = 1250.0
     rate: float = 2.0
     seed: int = 0
-    plan: Plan = Plan(eta=0.3, arrivals=10.0)
+    plan: Plan = Plan(eta=0.3, abort=0.0, arrivals=10.0)
 
     def check(self) -> Scene:
         """Return this, or raise where it makes no sense."""
