@@ -89,7 +89,7 @@ def test_every_call_of_the_client(served: Served, tmp_path: Path) -> None:
         assert experiment.told["control"] == "ucb1"
         with pytest.raises(KeyError):
             experiment["nobody"]
-        series = client.series("day", since=datetime(2026, 1, 1))  # noqa: DTZ001 - taken as UTC
+        series = client.series("day", since=datetime(2026, 1, 1))
         assert sum(series.variants[ranking.variant].reward) == 3
         rows = list(client.export(since=datetime.now(UTC) - timedelta(days=1)))
         assert [row["item"] for row in rows] == ["call-x"]
@@ -152,7 +152,9 @@ def test_an_address_is_needed() -> None:
 class Script(httpx.BaseTransport):
     """Answers as it is told, one after the other, and keeps what was asked."""
 
-    def __init__(self, *answers: httpx.Response | httpx.TransportError | Callable[[httpx.Request], httpx.Response]) -> None:
+    def __init__(
+        self, *answers: httpx.Response | httpx.TransportError | Callable[[httpx.Request], httpx.Response]
+    ) -> None:
         self.answers = list(answers)
         self.asked: list[httpx.Request] = []
 
@@ -176,7 +178,11 @@ RANKING = {"request_id": "r", "variant": "ucb1", "items": [{"id": "a", "score": 
 
 
 def test_what_may_pass_is_tried_again_under_the_same_key() -> None:
-    answers = [httpx.ConnectError("refused"), httpx.ReadError("cut"), *(httpx.Response(s) for s in (502, 503, 504, 429))]
+    answers = [
+        httpx.ConnectError("refused"),
+        httpx.ReadError("cut"),
+        *(httpx.Response(s) for s in (502, 503, 504, 429)),
+    ]
     client, script, waits = scripted(*answers, httpx.Response(200, json=RANKING))
     assert client.rank(1, exclude=["b"]).ids == ["a"]
     assert len({request.headers["Idempotency-Key"] for request in script.asked}) == 1
@@ -204,7 +210,9 @@ def test_patience_ends() -> None:
     with pytest.raises(UnreachableError, match="did not in 4 attempts .*refused"):
         client.health()
     assert len(script.asked) == 4
-    long = httpx.Response(503, headers={"Retry-After": "3600"}, json={"error": {"code": "unavailable", "message": "no"}})
+    long = httpx.Response(
+        503, headers={"Retry-After": "3600"}, json={"error": {"code": "unavailable", "message": "no"}}
+    )
     client, script, waits = scripted(long)
     with pytest.raises(ServiceError, match="unavailable"):
         client.health()

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from ledger_model import KINDS, NAMES, SEGMENTS, START, TAGS, Log, Model
 
 from hellinger.events import Event, Logged
 from hellinger.experiment import Split
@@ -22,6 +21,7 @@ from hellinger.ledger.snapshot import dumped, loaded
 from hellinger.pool import Leaving, Pool
 from hellinger.serve.desk import HOUR, Desk, Draft, Feedback, Query, points
 from hellinger.serve.pools import Pools
+from ledger_model import KINDS, NAMES, SEGMENTS, START, TAGS, Log, Model
 
 VARIANTS = {"one": "hellinger-ucb", "two": "ucb1"}
 WINDOW = 60_000
@@ -170,9 +170,7 @@ class Copies(RuleBasedStateMachine):
         items = [{"id": name, "tags": tags, "expires_at": date, "metadata": None} for name in names]
         self.copies[which].write(self.copies[which].desk.describe(items, self.at))
 
-    @rule(
-        which=st.integers(0, 1), name=st.sampled_from(NAMES), state=st.sampled_from(["hidden", "shown", "deleted"])
-    )
+    @rule(which=st.integers(0, 1), name=st.sampled_from(NAMES), state=st.sampled_from(["hidden", "shown", "deleted"]))
     def turn(self, which: int, name: str, state: str) -> None:
         self.copies[which].write([self.copies[which].desk.turn(name, state, self.at)])
 
