@@ -143,6 +143,16 @@ class Journal:
             self._wake.notify()
         return waiter
 
+    def look(self) -> asyncio.Future[list[int | None]]:
+        """See what other copies have written, without waiting for the next look."""
+        waiter: asyncio.Future[list[int | None]] = self._loop.create_future()
+        if self.away:
+            raise StoreUnavailableError("the store is away")
+        with self._wake:
+            self._entries.append(_Entry((), False, (), waiter))
+            self._wake.notify()
+        return waiter
+
     def watch(self) -> None:
         """Notice a commit that does not end: let nobody wait for it any longer."""
         began = self._busy_since
@@ -175,10 +185,9 @@ class Journal:
             for draft, seq in zip(entry.drafts, seqs, strict=True):
                 if seq is not None:
                     mine[seq] = draft
-        ordered = [(event, None) for event in events]
-        ordered += [(Logged(seq, *draft.event), draft.fields) for seq, draft in sorted(mine.items())]  # type: ignore[misc]
         try:
-            self.desk.commit(ordered, thread)
+            self.desk.commit(((event, None) for event in events), thread)
+            self.desk.commit_own(sorted(mine.items()))
         finally:
             if self.away:
                 log.warning("the store is back")
@@ -199,7 +208,7 @@ class Journal:
         self._done(dropped)
 
     def _refuse(self, entry: _Entry, error: Exception) -> None:
-        """This one can never be written, whatever the store's health."""
+        """Tell that an entry can never be written, whatever the store's health."""
         if not entry.waiter.done():
             entry.waiter.set_exception(error)
         self._done([entry])
@@ -278,7 +287,7 @@ class Journal:
             if self._loop.is_closed():
                 return False
             if len(entries) > 1:  # one that no log could hold must not take the others with it
-                return all([self._attempt([entry]) for entry in entries])
+                return min([self._attempt([entry]) for entry in entries])
             log.exception("the journal stumbled")
             for entry in entries:
                 self._tell(self._refuse, entry, error)

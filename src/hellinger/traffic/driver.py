@@ -9,6 +9,7 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
+from itertools import islice
 from typing import NamedTuple
 
 from hellinger.client import AsyncClient, Feedback, NewItem, Ranking
@@ -153,9 +154,9 @@ class Driver:
 
     async def _play(self, queue: asyncio.Queue[Job], began: float) -> None:
         pace, world = self.pace, self.world
-        speed = None if pace.rate is None else pace.rate * DAY / world.plan.visits  # simulated per real millisecond
-        for visit in world.visits():
-            if self._stopping.is_set() or (pace.requests is not None and visit.number >= pace.requests):
+        speed = None if pace.rate is None else pace.rate * DAY / 1000.0 / world.plan.visits  # of simulated time
+        for visit in islice(world.visits(), pace.requests):
+            if self._stopping.is_set():
                 return
             if speed is not None:
                 await self._sleep_until(began + (visit.at - world.start) / speed / 1000.0, began)

@@ -13,12 +13,13 @@ from typing import Any, NamedTuple
 from hellinger.events import Event, Logged
 from hellinger.serve.desk import Desk, Draft, Feedback, Query
 from hellinger.store import Store
+from hellinger.traffic.contents import Content
 from hellinger.traffic.world import World
 
 __all__ = ["Log", "Played", "play"]
 
 _CHORES = 3_600_000
-"""Milliseconds between two looks at what has expired."""
+"""Milliseconds between two deliveries of contents, and two looks at what has expired."""
 
 Progress = Callable[[int], None]
 """Told the time that has been reached."""
@@ -87,20 +88,18 @@ class _Player:
 
     def play(self, until: int, progress: Progress | None) -> Played:
         world, desk, due = self.world, self.desk, self.due
-        self._describe([content._asdict() for content in world.contents], world.start, None)
+        self._describe([(content, None) for content in world.contents], world.start)
         told = chores = world.start
         requests = impressions = feedback = 0
         for visit in world.visits():
             at = visit.at
             if at > until:
                 break
-            for change in world.changes(at):
-                self._describe([change.content._asdict()], change.at, None if change.comes else change.at)
             if due and due[0][0] <= at:
                 feedback += self._deliver(at)
             if at - chores > _CHORES:
                 chores = at
-                self.drafts += desk.chores(at)
+                self._renew(at)
             draft = desk.rank(Query(world.plan.k, visit.user, None, world.excluded(visit)), at)
             self.drafts.append(draft)
             items = draft.fields["items"]
@@ -115,15 +114,22 @@ class _Player:
                 told = at
                 progress(at)
         feedback += self._deliver(until)
-        self.drafts += desk.chores(until)
+        self._renew(until)
         self._commit()
         self.log.flush()
         return Played(requests, impressions, feedback)
 
-    def _describe(self, contents: list[dict[str, Any]], at: int, expires_at: int | None) -> None:
+    def _renew(self, at: int) -> None:
+        """Contents that have come, those that have gone, and what follows from it."""
+        changes = self.world.changes(at)
+        if changes:
+            self._describe([(change.content, None if change.comes else at) for change in changes], at)
+        self.drafts += self.desk.chores(at)
+
+    def _describe(self, contents: list[tuple[Content, int | None]], at: int) -> None:
         items = [
-            {"id": content["id"], "tags": sorted(content["tags"]), "expires_at": expires_at, "metadata": None}
-            for content in contents
+            {"id": content.id, "tags": sorted(content.tags), "expires_at": expires_at, "metadata": None}
+            for content, expires_at in contents
         ]
         self.drafts += self.desk.describe(items, at)
         self._commit()

@@ -166,24 +166,38 @@ class World:
         self._present = deque(self.contents)
         self._comings = random.Random(f"{seed}/changes")
         self._next_change = self._change_after(start)
+        self._visits = 0
         self._blocks: dict[int, list[list[float]]] = {}
+
+    def resume(self, plan: Plan, start: int) -> None:
+        """Go on from a later time, perhaps at another pace: the same contents, the users with what they have seen."""
+        require(plan.k == self.plan.k and plan.users == self.plan.users, "k and users stay as they are", plan=plan)
+        self.plan = plan.check()
+        self.start = start
+        self._next_change = self._change_after(start)
 
     # Who comes ----------------------------------------------------------------------------------------
 
     def visits(self) -> Iterator[Visit]:
-        """Pages asked for, in order of time, without end."""
-        plan, rng = self.plan, random.Random(f"{self.seed}/visits")
+        """Pages asked for, in order of time, from the world's start on, without end."""
+        plan, rng = self.plan, random.Random(f"{self.seed}/visits/{self._visits}")
         gap = DAY * plan.pages / plan.visits
         goes_on = 1.0 - 1.0 / plan.pages
         waiting: list[tuple[float, int, str]] = []  # next pages of sessions: time, tie, user
-        number, session = 0, float(self.start)
+        session = float(self.start)
+        # as if it had always been so: sessions under way, whose rest does not depend on what was
+        under_way = (plan.pages - 1.0) * plan.pause * 1000.0 * self._busy(session) / gap
+        for number in range(int(np.random.default_rng([self.seed, 3, self._visits]).poisson(under_way))):
+            heapq.heappush(
+                waiting, (session + rng.expovariate(1.0) * plan.pause * 1000.0, -number, self._somebody(rng))
+            )
         session += rng.expovariate(1.0) * gap / self._busy(session)
         while True:
             if waiting and waiting[0][0] <= session:
                 at, _, user = heapq.heappop(waiting)
             else:
                 at = session
-                user = f"user-{min(bisect_right(self._shares, rng.random()), plan.users - 1):06d}"
+                user = self._somebody(rng)
                 session += rng.expovariate(1.0) * gap / self._busy(session)
             chance = rng.random()
             fate: Literal["read", "abandoned", "aborted"] = "read"
@@ -191,10 +205,14 @@ class World:
                 fate = "aborted"
             elif chance < plan.abort + plan.abandon:
                 fate = "abandoned"
+            number = self._visits
+            self._visits += 1
             yield Visit(number, int(at), user, fate)
-            number += 1
             if rng.random() < goes_on:
                 heapq.heappush(waiting, (at + rng.expovariate(1.0) * plan.pause * 1000.0, number, user))
+
+    def _somebody(self, rng: random.Random) -> str:
+        return f"user-{min(bisect_right(self._shares, rng.random()), self.plan.users - 1):06d}"
 
     def _busy(self, at: float) -> float:
         """How much busier than on average it is at this time of day; quietest at 5 in the morning, UTC."""
