@@ -449,7 +449,7 @@ def test_the_next_ranking_knows_of_those_not_yet_written() -> None:
     copy = Copy(Log(), split=Split({"one": 1, "two": 0}))
     copy.add(*"abcdef")
     shown = [copy.rank(2).fields["items"] for _ in range(3)]
-    assert sorted(sum(shown, [])) == list("abcdef")
+    assert sorted(item for items in shown for item in items) == list("abcdef")
 
 
 def test_an_impression_earns_at_most_one() -> None:
