@@ -86,6 +86,21 @@ def test_contents_are_added_and_changed(api: Api, tag: str) -> None:
     assert api.item("n1")["metadata"] is None
 
 
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ("2030-01-31T12:00:00Z", "2030-01-31T12:00:00.000Z"),
+        ("2030-01-31T12:00:00", "2030-01-31T12:00:00.000Z"),
+        ("2030-01-31T12:00:00.123456+02:00", "2030-01-31T10:00:00.123Z"),
+        ("2030-01-31", "2030-01-31T00:00:00.000Z"),
+        (None, None),
+    ],
+)
+def test_times_without_a_zone_are_utc(api: Api, tag: str, given: str | None, kept: str | None) -> None:
+    api.add(tag, expires_at=given)
+    assert api.item(tag)["expires_at"] == kept
+
+
 def test_states_and_deletion(api: Api, tag: str) -> None:
     api.add("s1", tags=[tag])
     for action, state, ranked in (("/hide", "hidden", []), ("/unhide", "shown", ["s1"]), ("/hide", "hidden", [])):
