@@ -56,6 +56,8 @@ class Client:
         self.keyed = keyed
         self.rng = random.Random(number)
         self.rankings: list[Seen] = []
+        self.past: list[Seen] = []
+        """Rankings that no more feedback is given for."""
         self.lost = 0
         """Rankings asked for without a key, of which no answer came."""
         self.refused = 0
@@ -93,6 +95,11 @@ class Client:
         while self._unanswered:
             self._unanswered[0]()
             del self._unanswered[0]
+
+    def retire(self) -> None:
+        """Give no more feedback for the rankings so far."""
+        self.past += self.rankings
+        self.rankings = []
 
     def act(self) -> None:
         """Do one thing or another."""
@@ -259,13 +266,13 @@ class Crowd:
 
     def rankings(self) -> list[Seen]:
         """Every ranking that was answered."""
-        return [ranking for client in self.clients for ranking in client.rankings]
+        return [ranking for client in self.clients for ranking in client.past + client.rankings]
 
     def totals(self) -> dict[str, tuple[float, float, float]]:
         """Requests, impressions and reward of each variant."""
         sums: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
         for client in self.clients:
-            for ranking in client.rankings:
+            for ranking in client.past + client.rankings:
                 cell = sums[ranking.variant]
                 cell[0] += 1
                 cell[1] += len(ranking.seen) if client.confirmed else len(ranking.items)
@@ -280,7 +287,7 @@ class Crowd:
         """Impressions and rewards of each stable content, in all ("") and by variant."""
         sums: dict[tuple[str, str], list[float]] = defaultdict(lambda: [0.0, 0.0])
         for client in self.clients:
-            for ranking in client.rankings:
+            for ranking in client.past + client.rankings:
                 earned = ranking.rewards()
                 for item in ranking.seen if client.confirmed else ranking.items:
                     for variant in ("", ranking.variant):
