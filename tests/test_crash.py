@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from crowd import WEIGHTS, Client, Crowd, stable
 from live import Launcher, Service
-from load import WEIGHTS, Client, Crowd, stable
 
 SETTINGS = {
     "weights": json.dumps(WEIGHTS),

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from crowd import WEIGHTS, Client, Crowd, stable
 from hellinger.ledger import Ledger, recovery
 from hellinger.ledger.comparison import differences
 from hellinger.store import open_store
 from hellinger.store._throwaway import Server
 from live import Launcher, Service, until
-from load import WEIGHTS, Client, Crowd, stable
 
 SETTINGS = {"weights": json.dumps(WEIGHTS)}
 DAY = 86_400_000

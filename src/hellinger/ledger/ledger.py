@@ -84,7 +84,7 @@ class Listener(Protocol):
         """A content has left one variant's pool."""
 
     def counted(self, variant: str, segment: str, slots: Sequence[int], n: Sequence[float], s: Sequence[float]) -> None:
-        """These contents, each once, have so many more impressions and rewards."""
+        """These contents, each once, are about to have so many more impressions and rewards."""
 
 
 class Ledger:
@@ -247,9 +247,9 @@ class Ledger:
         counts = self.counts.get((variant, segment))
         if counts is None:
             counts = self.counts[variant, segment] = Counts()
-        counts.note(slots, n, s)
         if self.listener and not told:
             self.listener.counted(variant, segment, slots, n, s)
+        counts.note(slots, n, s)
 
     def sums(
         self, slots: npt.NDArray[np.int64] | Sequence[int], *, variants: Iterable[str], segment: str | None = None

@@ -363,6 +363,7 @@ class Desk:
             if held["state"][slot] < EXPIRED and self._due(slot) == due:
                 self.pools.vanishes(slot)
                 self._ripe.append((due, slot))
+        self.pools.settle()
 
     def sweep(self) -> None:
         """Look for contents beyond hope."""

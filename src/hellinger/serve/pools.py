@@ -50,6 +50,7 @@ class Pools:
             for number, (name, spec) in enumerate(variants.items())
         }
         self._waiting: dict[tuple[str, str], tuple[list[int], list[float], list[float]]] = {}
+        self._coming: dict[int, None] = {}
         self._departed: list[tuple[str, int, Departure]] = []
         self.dates: list[int] = []
         """Contents that have been given a date of expiry since this was last emptied."""
@@ -60,17 +61,14 @@ class Pools:
     # What an event changes ----------------------------------------------------------------------------
 
     def appears(self, slot: int) -> None:
-        """Show a content, new or again."""
-        self.settle()
-        name = self.ledger.catalogue.ids[slot]
-        for variant, pool in self.of.items():
-            if name in pool:
-                pool.unhide(name)
-            elif slot not in self.ledger.gone.get(variant, ()):
-                self._put(variant, pool, slot)
+        """Show a content, new or again; many are put in place at once, by :meth:`settle` or when it matters."""
+        if self._waiting:
+            self.settle()
+        self._coming[slot] = None
 
     def vanishes(self, slot: int) -> None:
         """Hide a content; one that has expired need not be kept."""
+        self.settle()
         if self.ledger.catalogue["state"][slot] == EXPIRED:
             self.ends(slot)
             return
@@ -100,7 +98,7 @@ class Pools:
         for variant, pool in self.of.items():
             if name in pool:
                 pool.remove(name)
-                self._put(variant, pool, slot)
+                self._put(variant, pool, [slot])
 
     def dated(self, slot: int) -> None:
         """Note that a content has a date of expiry."""
@@ -108,6 +106,8 @@ class Pools:
 
     def counted(self, variant: str, segment: str, slots: Sequence[int], n: Sequence[float], s: Sequence[float]) -> None:
         """Note counts, for :meth:`settle`."""
+        if self._coming:  # they are put in place with what the ledger has of them, which is not this yet
+            self.settle()
         waiting = self._waiting.get((variant, segment))
         if waiting is None:
             waiting = self._waiting[variant, segment] = ([], [], [])
@@ -116,7 +116,9 @@ class Pools:
         waiting[2].extend(s)
 
     def settle(self) -> None:
-        """Bring the counts noted into the pools."""
+        """Bring what was noted into the pools."""
+        if self._coming:
+            self._arrive()
         if not self._waiting:
             return
         waiting, self._waiting = self._waiting, {}
@@ -146,12 +148,24 @@ class Pools:
             return list({name for name, _ in self.ledger.counts})
         return [variant, COMMON]
 
-    def _put(self, variant: str, pool: SegmentedPool, slot: int) -> None:
-        """Add one content with what it has achieved so far, which is no new experience."""
+    def _put(self, variant: str, pool: SegmentedPool, slots: list[int]) -> None:
+        """Add contents with what they have achieved so far, which is no new experience."""
         held = self.ledger.catalogue
-        self._fill(variant, pool, [slot])
-        if held["state"][slot] == HIDDEN:
-            pool.hide(held.ids[slot])
+        self._fill(variant, pool, slots)
+        hidden = [held.ids[slot] for slot in slots if held["state"][slot] == HIDDEN]
+        if hidden:
+            pool.hide(hidden)
+
+    def _arrive(self) -> None:
+        ids = self.ledger.catalogue.ids
+        coming, self._coming = list(self._coming), {}
+        for variant, pool in self.of.items():
+            gone = self.ledger.gone.get(variant, ())
+            back = [ids[slot] for slot in coming if ids[slot] in pool]
+            if back:
+                pool.unhide(back)
+            known = set(back)
+            self._put(variant, pool, [slot for slot in coming if ids[slot] not in known and slot not in gone])
 
     def _load(self, variant: str) -> None:
         held, pool = self.ledger.catalogue, self.of[variant]
