@@ -116,7 +116,7 @@ class Client:
     # Rankings -----------------------------------------------------------------------------------------
 
     def _rank(self) -> None:
-        body = {"k": self.rng.randint(1, 6), "segment": self.rng.choice([None, "a", "b"])}
+        body: dict[str, Any] = {"k": self.rng.randint(1, 6), "segment": self.rng.choice([None, "a", "b"])}
         if self.rng.random() < 0.5:
             body["among"] = self.rng.sample(stable(), 12)
         if not self.keyed:
@@ -294,9 +294,9 @@ class Crowd:
                         sums[item, variant][0] += 1
                         sums[item, variant][1] += earned.get(item, 0.0)
             for named, item, n, s in client.imported:
-                for variant in {"", named} - {None}:
-                    sums[item, variant][0] += n  # type: ignore[index]
-                    sums[item, variant][1] += s  # type: ignore[index]
+                for variant in {"", named or ""}:
+                    sums[item, variant][0] += n
+                    sums[item, variant][1] += s
         variants = ("", "hellinger-ucb", "kl-ucb", "ucb1")
         return {item: {v: (sums[item, v][0], sums[item, v][1]) for v in variants} for item in stable()}
 

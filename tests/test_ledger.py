@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hellinger.events import Logged
 from hellinger.experiment import Pages
 from hellinger.ledger import Ledger, Request, Requests, Series
@@ -26,7 +28,7 @@ def test_counts_from_long_ago_when_minutes_are_let_go() -> None:
 
 def test_rewards_that_came_without_their_requests() -> None:
     ledger = Ledger()
-    item = {"id": "a", "tags": [], "expires_at": None}
+    item: dict[str, Any] = {"id": "a", "tags": [], "expires_at": None}
     ledger.apply(Logged(1, "item/1", "item", 0, ""), item)
     row = {"item": "a", "impressions": 9, "rewards": 0.5, "from": None, "to": None}
     ledger.apply(Logged(2, "import/1", "import", 0, ""), {"variant": "ucb1", "segment": None, "rows": [row]})
