@@ -38,6 +38,8 @@ bench: install  ## Measure speed, as ratios within one run
 	$(BIN)/python benchmarks/lab.py
 	$(BIN)/python benchmarks/pool.py
 	$(BIN)/python benchmarks/shell.py
+	$(BIN)/python benchmarks/store.py
+	$(BIN)/python benchmarks/experiment.py
 
 lock: install  ## Pin what pyproject.toml asks for, with hashes
 	$(BIN)/python -m pip install --quiet pip-tools

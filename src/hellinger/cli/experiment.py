@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
@@ -18,7 +19,9 @@ __all__ = ["experiment", "experiment_table"]
 
 @app.command()
 def experiment(
-    url: Annotated[str, typer.Argument(envvar="HELLINGER_URL", help="Address of the service.")] = "http://127.0.0.1:8000",
+    url: Annotated[
+        str, typer.Argument(envvar="HELLINGER_URL", help="Address of the service.")
+    ] = "http://127.0.0.1:8000",
     key: Annotated[str | None, typer.Option(envvar="HELLINGER_KEY", help="A key that may read.")] = None,
     control: Annotated[str | None, typer.Option(help="Variant the others are compared with.")] = None,
     watch: Annotated[float, typer.Option(help="Ask again every so many seconds, until Ctrl-C.", min=0)] = 0.0,
@@ -46,7 +49,7 @@ def experiment(
                     return
 
 
-def experiment_table(told: dict[str, Any]) -> Group:
+def experiment_table(told: Mapping[str, Any]) -> Group:
     """The leaderboard as the terminal shows it."""
     table = Table(box=None, header_style="bold", pad_edge=False)
     table.add_column("variant", style="cyan", no_wrap=True)
@@ -66,7 +69,10 @@ def experiment_table(told: dict[str, Any]) -> Group:
     lines: list[Any] = [Text(told["sentence"], style="bold"), Text(), table]
     check = told["sample_ratio"]
     if check is not None and check["alarm"]:
-        lines += [Text(), Text(f"The split is off: {check['worst']} has {check['share']:.1%} of requests.", style="red")]
+        lines += [
+            Text(),
+            Text(f"The split is off: {check['worst']} has {check['share']:.1%} of requests.", style="red"),
+        ]
     return Group(*lines)
 
 

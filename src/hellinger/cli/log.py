@@ -15,6 +15,7 @@ from hellinger.cli._app import JsonFlag, app, console, emit, progress_console
 from hellinger.errors import require
 
 if TYPE_CHECKING:
+    from hellinger.ledger.recovery import Compaction
     from hellinger.store import Store
 
 __all__ = ["check", "compact", "dump", "restore", "snapshot"]
@@ -76,7 +77,7 @@ def snapshot(
     _say(json, f"snapshot at event {reached:,}", seq=reached, deleted=deleted)
 
 
-def _compact(store: Store, days: float, hours: float, progress: Callable[[int, int], None]):  # type: ignore[no-untyped-def]
+def _compact(store: Store, days: float, hours: float, progress: Callable[[int, int], None]) -> Compaction:
     from hellinger.events import now
     from hellinger.ledger import recovery
 
@@ -91,7 +92,7 @@ def compact(
     attribution_hours: Annotated[float, typer.Option(help="How long feedback was learned.", min=0)] = 24.0,
     json: JsonFlag = False,
 ) -> None:
-    """Let old events go, their counts kept. Rankings of a further attribution window stay, for their feedback's sake."""
+    """Let old events go, their counts kept. Rankings of one more attribution window stay, for their feedback."""
     with _opened(database) as store, _folding(json) as progress:
         done = _compact(store, retention_days, attribution_hours, progress)
     _say(
@@ -123,7 +124,7 @@ def dump(
     json: JsonFlag = False,
 ) -> None:
     """Write the whole log to one file, checksummed, that `restore` reads into either kind of database."""
-    from hellinger.store import transfer
+    import hellinger.store.transfer as transfer
 
     with _opened(database) as store:
         transfer.dump(store, file)
@@ -138,7 +139,8 @@ def restore(
     json: JsonFlag = False,
 ) -> None:
     """Read a dump into an empty database. A damaged file is refused, and nothing is written."""
-    from hellinger.store import open_store, transfer
+    import hellinger.store.transfer as transfer
+    from hellinger.store import open_store
 
     transfer.restore(file, database)
     store = open_store(database)

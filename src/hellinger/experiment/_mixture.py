@@ -85,10 +85,8 @@ class Wealth:
     def of(cls, totals: Sequence[Totals]) -> Wealth:
         """The bets on these variants."""
         pages = [t.pages or Pages(t.impressions, t.reward, 1) for t in totals]
-        units, squares, largest, most = (
-            np.array(column, dtype=float)
-            for column in zip(*((p.units, p.squares, p.largest, p.top) for p in pages), strict=True)
-        )
+        columns = np.array([(p.units, p.squares, p.largest, p.top) for p in pages], dtype=float).reshape(-1, 4)
+        units, squares, largest, most = columns.T
         reward = np.array([t.reward for t in totals], dtype=float)
         impressions = np.array([t.impressions for t in totals], dtype=float)
         return cls.counted(np.maximum(units, 1.0), impressions, reward, squares, np.maximum(largest, 1.0), most)
@@ -98,9 +96,9 @@ class Wealth:
         cls, units: Floats, impressions: Floats, reward: Floats, squares: Floats, largest: Floats, most: Floats
     ) -> Wealth:
         """The same from arrays, one entry a variant."""
-        some = reward > 0.0
+        some = squares > 0.0
         size = np.divide(squares, reward, out=np.ones_like(reward), where=some)
-        won = (reward / size)[:, None] * np.log1p(UP * size[:, None])
+        won = np.where(some, reward / size, 0.0)[:, None] * np.log1p(UP * size[:, None])
 
         mean = reward / units
         variance = np.maximum(squares / units - mean * mean, 0.0)

@@ -18,6 +18,7 @@ _SPREADS = np.array([0.0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 13, 17, 22, 30, 40])
 """Ends of panels, in standard deviations from the mean: a Beta law's tail is between a normal one and exponential."""
 _HALVINGS = 0.5 ** np.arange(1, 11)
 _FEW = 4.0
+_NONE = 1e-12
 
 
 @cache
@@ -60,17 +61,18 @@ def probability_best(successes: npt.ArrayLike, failures: npt.ArrayLike) -> Float
     width = np.diff(edges)
     x = edges[:-1, None] + width[:, None] * nodes
     # relative to its mode, a density of millions of impressions is no difference of large logarithms
-    n = s + f
-    mode = np.divide(s, n, out=np.full_like(s, 0.5), where=n > 0.0)[:, None, None]
     log_density = np.zeros((s.size, *x.shape))
-    for count, at, side in ((s, mode, x), (f, 1.0 - mode, 1.0 - x)):
-        some = count > 0.0
-        log_density[some] += count[some, None, None] * np.log1p((side - at[some]) / at[some])
+    for count, side in ((s, x), (f, 1.0 - x)):
+        some = count > _NONE
+        mode = (count / np.maximum(s + f, 1e-300))[some, None, None]
+        with np.errstate(divide="ignore"):
+            log_density[some] += count[some, None, None] * np.log1p((side - mode) / mode)
     density = np.exp(log_density) * width[:, None]
     panels = density @ weights
     whole = panels.sum(axis=1)
     before = np.cumsum(panels, axis=1) - panels
-    below = (before[..., None] + density @ up_to.T) / whole[:, None, None]
+    # a polynomial through a density's far tail may dip below 0
+    below = np.clip((before[..., None] + density @ up_to.T) / whole[:, None, None], 0.0, 1.0)
     chances = np.empty(s.size)
     for i in range(s.size):
         others = np.delete(below, i, axis=0).prod(axis=0)

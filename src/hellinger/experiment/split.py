@@ -72,7 +72,7 @@ class Split:
         whole = math.fsum(given.values())
         require(0.0 < whole < math.inf, "0 < sum of weights < inf", weights=dict(given))
         self.weights = {name: float(weight) for name, weight in given.items()}
-        live = {name: weight / whole for name, weight in self.weights.items() if weight > 0.0}
+        live = {name: chance for name, weight in self.weights.items() if (chance := weight / whole) > 0.0}
         self._answers = tuple(live.items())
         self._edges = list(accumulate(live.values()))[:-1]
 

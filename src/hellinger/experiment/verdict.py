@@ -11,14 +11,14 @@ from hellinger.experiment.ratio import SampleRatio
 from hellinger.experiment.sequences import order_evidence
 from hellinger.experiment.totals import Pages, Totals
 
-__all__ = ["ENOUGH_REQUESTS", "ENOUGH_REWARD", "Duel", "Verdict", "judge"]
+__all__ = ["Duel", "Verdict", "judge"]
 
 ENOUGH_REQUESTS = 100
 """Requests a variant needs before anything is said of it."""
 ENOUGH_REWARD = 30
 """Reward the two first need together: either may well have none, and then is the worse."""
-_HORIZON = 30.0
-"""How many times the present data a forecast may reach."""
+_FACTORS = [1.25**k for k in range(1, 16)]
+"""How many times the present data a forecast may ask for."""
 
 
 class Duel(NamedTuple):
@@ -108,21 +108,15 @@ def _open(leading: Sequence[Duel], threshold: float) -> str:
 
 def _more_requests(leading: Sequence[Duel], threshold: float) -> int:
     """How many more requests would make the leader certain if all went on as it has; 0 for too many."""
-    least, most = 1.0, _HORIZON
-
-    def certain(factor: float) -> bool:
-        ones, others = ([_grown(each, factor) for each in side] for side in zip(*(d[:2] for d in leading), strict=True))
-        return bool(order_evidence(ones, others).min() > threshold)
-
-    if not certain(most):
+    pairs = [(_grown(duel.one, factor), _grown(duel.other, factor)) for factor in _FACTORS for duel in leading]
+    evidence = order_evidence([one for one, _ in pairs], [other for _, other in pairs])
+    certain = evidence.reshape(len(_FACTORS), len(leading)).min(axis=1) > threshold
+    if not certain.any():
         return 0
-    while most / least > 1.2:
-        middle = math.sqrt(least * most)
-        least, most = (least, middle) if certain(middle) else (middle, most)
     requests = sum(duel.other.requests for duel in leading) + leading[0].one.requests
-    more = requests * (most - 1.0)
-    unit = 10 ** math.floor(math.log10(max(more, 1.0)))
-    return int(max(unit, math.ceil(more / unit) * unit))
+    more = requests * (_FACTORS[int(certain.argmax())] - 1.0)
+    unit = int(10 ** math.floor(math.log10(max(more, 1.0))))
+    return math.ceil(more / unit) * unit
 
 
 def _grown(totals: Totals, factor: float) -> Totals:

@@ -25,15 +25,18 @@ class Counts:
     What is noted is added up when it is asked for, or when much has gathered: one at a time would cost ten times more.
     """
 
-    __slots__ = ("_n", "_noted", "_s")
+    __slots__ = ("_n", "_noted", "_s", "rounds")
 
     def __init__(self) -> None:
         self._n: npt.NDArray[np.float64] = np.zeros(0)
         self._s: npt.NDArray[np.float64] = np.zeros(0)
         self._noted: tuple[list[int], list[float], list[float]] = ([], [], [])
+        self.rounds = 0.0
+        """All impressions, those of contents that have gone included."""
 
-    def note(self, slots: Sequence[int], n: Sequence[float], s: Sequence[float]) -> None:
-        """Add to the counts of some contents."""
+    def note(self, slots: Sequence[int], n: Sequence[float], s: Sequence[float], gone: float = 0.0) -> None:
+        """Add to the counts of some contents; ``gone`` impressions were of contents no longer there."""
+        self.rounds += sum(n) + gone
         noted = self._noted
         noted[0].extend(slots)
         noted[1].extend(n)
@@ -50,7 +53,9 @@ class Counts:
             np.add.at(self._n, slots, n)
             np.add.at(self._s, slots, s)
 
-    def of(self, slots: npt.NDArray[np.intp], size: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    def of(
+        self, slots: npt.NDArray[np.intp] | slice, size: int
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         """Impressions and rewards of these contents, in a catalogue of so many."""
         self._settle()
         self._n, self._s = grown(self._n, size), grown(self._s, size)
@@ -78,13 +83,20 @@ class Listener(Protocol):
         """A content's tags are others now."""
 
     def dated(self, slot: int) -> None:
-        """A content's date of expiry is another now."""
+        """A content's date of expiry is another now, or it has none any more."""
 
     def left(self, variant: str, slot: int) -> None:
         """A content has left one variant's pool."""
 
+<<<<<<< HEAD
     def counted(self, variant: str, segment: str, slots: Sequence[int], n: Sequence[float], s: Sequence[float]) -> None:
         """These contents, each once, are about to have so many more impressions and rewards."""
+=======
+    def counted(
+        self, variant: str, segment: str, slots: Sequence[int], n: Sequence[float], s: Sequence[float], gone: float
+    ) -> None:
+        """These contents are about to have so many more impressions and rewards; ``gone`` impressions were of none."""
+>>>>>>> main
 
 
 class Ledger:
@@ -136,7 +148,8 @@ class Ledger:
         if request.counted:
             if slots is None:
                 slots = [slot for item in request.items if (slot := self._slot(item, request.through)) is not None]
-            self._count(request.variant, request.segment, slots, [1.0] * len(slots), [0.0] * len(slots), told=told)
+            ones, zeros = [1.0] * len(slots), [0.0] * len(slots)
+            self._count(request.variant, request.segment, slots, ones, zeros, gone=shown - len(slots), told=told)
 
     def _rank(self, event: Logged, fields: dict[str, Any]) -> None:
         self.open(event.key, Request.of(event.at, fields))
@@ -160,9 +173,7 @@ class Ledger:
         self.series.add(request.variant, at, 0, shown, reward)
         if reward:
             self.series.together(request.variant).rose(request.reward, reward)
-        slot = self._slot(item, request.through)
-        if slot is not None:
-            self._count(request.variant, request.segment, [slot], [float(shown)], [reward])
+        self._count_one(request.variant, request.segment, self._slot(item, request.through), float(shown), reward)
 
     def _item(self, event: Logged, fields: dict[str, Any]) -> None:
         held, name = self.catalogue, fields["id"]
@@ -174,25 +185,29 @@ class Ledger:
             if self.listener:
                 self.listener.appears(slot)
         else:
-            retagged = held.tags_of(slot) != tags
+            retagged, dated = held.tags_of(slot) != tags, held["expires_at"][slot] != expires_at
             held.describe(slot, said=event.seq, tags=tags, expires_at=expires_at)
             if retagged and self.listener:
                 self.listener.retagged(slot)
-            if held["state"][slot] == EXPIRED and not 0 < expires_at <= event.at:
+            if dated and self.listener:
+                self.listener.dated(slot)
+            if dated and held["state"][slot] == EXPIRED and not 0 < expires_at <= event.at:
                 self._turn(slot, SHOWN)
-        if expires_at and self.listener:
-            self.listener.dated(slot)
 
     def _state(self, event: Logged, fields: dict[str, Any]) -> None:
         slot = self.catalogue.slots.get(fields["id"])
-        state = STATES.index(fields["state"])
-        if slot is None or (state == EXPIRED and self.catalogue["expires_at"][slot] != fields["expires_at"]):
+        if slot is None:
             return
-        if state == HIDDEN and self.catalogue["state"][slot] == EXPIRED:
-            return
-        if state == SHOWN and self.catalogue["state"][slot] != HIDDEN:
-            return
-        self._turn(slot, state)
+        state, before = STATES.index(fields["state"]), self.catalogue["state"][slot]
+        if state == EXPIRED:
+            # one that is hidden stays so: given a new date, it must not come back by itself
+            good = before == SHOWN and self.catalogue["expires_at"][slot] == fields["expires_at"]
+        elif state == HIDDEN:
+            good = before != EXPIRED
+        else:
+            good = state != SHOWN or before == HIDDEN
+        if good:
+            self._turn(slot, state)
 
     def _turn(self, slot: int, state: int) -> None:
         if self.catalogue.turn(slot, state) and self.listener:
@@ -221,11 +236,9 @@ class Ledger:
         for row in fields["rows"]:
             n, s = row["impressions"], row["rewards"]
             if variant != COMMON:
-                self.series.add(variant, row["to"] or event.at, 0, n, s)
+                self.series.add(variant, min(row["to"] or event.at, event.at), 0, n, s)
                 self.series.together(variant).brought(n, s)
-            slot = self.catalogue.slots.get(row["item"])
-            if slot is not None:
-                self._count(variant, segment, [slot], [n], [s])
+            self._count_one(variant, segment, self.catalogue.slots.get(row["item"]), float(n), float(s))
 
     # Counts -------------------------------------------------------------------------------------------
 
@@ -233,6 +246,12 @@ class Ledger:
         """The content that bore this name at that place in the log, if it is still there."""
         slot = self.catalogue.slots.get(item)
         return slot if slot is not None and self.catalogue["since"][slot] <= through else None
+
+    def _count_one(self, variant: str, segment: str, slot: int | None, n: float, s: float) -> None:
+        if slot is not None:
+            self._count(variant, segment, [slot], [n], [s])
+        else:
+            self._count(variant, segment, [], [], [], gone=n)
 
     def _count(
         self,
@@ -242,14 +261,21 @@ class Ledger:
         n: Sequence[float],
         s: Sequence[float],
         *,
+        gone: float = 0.0,
         told: bool = False,
     ) -> None:
+        if self.listener and not told:
+            self.listener.counted(variant, segment, slots, n, s, gone)
         counts = self.counts.get((variant, segment))
         if counts is None:
             counts = self.counts[variant, segment] = Counts()
+<<<<<<< HEAD
         if self.listener and not told:
             self.listener.counted(variant, segment, slots, n, s)
         counts.note(slots, n, s)
+=======
+        counts.note(slots, n, s, gone)
+>>>>>>> main
 
     def sums(
         self, slots: npt.NDArray[np.int64] | Sequence[int], *, variants: Iterable[str], segment: str | None = None
@@ -263,6 +289,25 @@ class Ledger:
                 more_n, more_s = counts.of(places, len(self.catalogue.ids))
                 n += more_n
                 s += more_s
+        return n, s
+
+    def rounds(self, *, variants: Iterable[str], segment: str | None = None) -> float:
+        """All impressions over some variants, whatever became of the contents, in one segment or in all."""
+        wanted = set(variants)
+        return sum(
+            counts.rounds
+            for (variant, held), counts in self.counts.items()
+            if variant in wanted and segment in (None, held)
+        )
+
+    def whole(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Impressions and rewards of every slot, over all variants and segments."""
+        size = len(self.catalogue.ids)
+        n, s = np.zeros(size), np.zeros(size)
+        for counts in self.counts.values():
+            more_n, more_s = counts.of(slice(size), size)
+            n += more_n
+            s += more_s
         return n, s
 
     @property

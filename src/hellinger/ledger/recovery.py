@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from hellinger.errors import require
+from hellinger.events import Logged
 from hellinger.ledger.comparison import differences
 from hellinger.ledger.ledger import Ledger
 from hellinger.ledger.requests import spoken_of
 from hellinger.ledger.snapshot import dumped, loaded
 from hellinger.store import Store, StoreDamagedError, StoreUnavailableError
 
-__all__ = ["Compaction", "advance", "check", "compact", "recover", "take_snapshot"]
+__all__ = ["Compaction", "advance", "check", "compact", "differences", "fold", "recover", "take_snapshot"]
 
 BATCH = 20_000
 ATTEMPTS = 5
@@ -67,12 +68,17 @@ def advance(store: Store, ledger: Ledger, *, through: int | None = None, progres
         events = [event for event in store.read(ledger.seq, BATCH) if event.seq <= last]
         if not events:
             break
-        with ledger.requests.pinned(spoken_of(events)):
-            ledger.requests.recall(store.thread(ledger.missing(events)), ledger.seq)
-            for event in events:
-                ledger.apply(event)
+        fold(ledger, events, store.thread)
         if progress is not None:
             progress(ledger.seq - first, last - first)
+
+
+def fold(ledger: Ledger, events: Sequence[Logged], thread: Callable[[list[str]], Iterable[Logged]]) -> None:
+    """Apply the log's next events; ``thread`` finds what it has of requests, as ``Store.thread`` does."""
+    with ledger.requests.pinned(spoken_of(events)):
+        ledger.requests.recall(thread(ledger.missing(events)), ledger.seq)
+        for event in events:
+            ledger.apply(event)
 
 
 def take_snapshot(store: Store, *, progress: Progress | None = None) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from typing import Any
 
 __all__ = ["RESOLUTIONS", "Series", "Together"]
@@ -10,7 +11,7 @@ RESOLUTIONS = {"minute": 60_000, "hour": 3_600_000, "day": 86_400_000}
 """Milliseconds in a step."""
 
 KEEP_MINUTES = 2 * 24 * 60
-"""Minutes told apart, counted back from the newest."""
+"""Minutes told apart: the newest of those in which anything happened."""
 
 Cell = list[float]
 
@@ -41,7 +42,7 @@ class Together:
         self.count += int(impressions)
         self.squares += reward
         self.largest = max(self.largest, 1 if impressions else 0)
-        self.most = max(self.most, 1.0 if reward else 0.0)  # of one of them, for all that is known
+        self.most = max(self.most, 1.0 if reward else 0.0)  # which impressions the reward was for is not known
 
     def as_json(self) -> list[float]:
         """The four numbers."""
@@ -51,13 +52,16 @@ class Together:
 class Series:
     """Sums of (requests, impressions, reward) by variant: in all, and by minute, hour and day.
 
-    Minutes are kept for two days, hours and days for ever.
+    The newest minutes are kept, as many as two days have; hours and days for ever. Which they are does not depend on
+    the order in which things are counted.
     """
 
     def __init__(self) -> None:
         self.totals: dict[str, Cell] = {}
         self.pages: dict[str, Together] = {}
         self.steps: dict[str, dict[int, dict[str, Cell]]] = {name: {} for name in RESOLUTIONS}
+        self._minutes: list[int] = []
+        """The minutes that are kept, as a heap."""
         self._minute = -1
         self._cells: dict[str, list[Cell]] = {}
 
@@ -84,13 +88,14 @@ class Series:
 
     def _step(self, name: str, step: int) -> dict[str, Cell]:
         steps = self.steps[name]
-        if step not in steps:
-            steps[step] = {}
-            if name == "minute" and len(steps) > 1.1 * KEEP_MINUTES:
-                for old in sorted(steps)[:-KEEP_MINUTES]:
-                    if old != step:
-                        del steps[old]
-        return steps[step]
+        cells = steps.get(step)
+        if cells is None:
+            cells = steps[step] = {}
+            if name == "minute":
+                heapq.heappush(self._minutes, step)
+                if len(self._minutes) > KEEP_MINUTES:
+                    del steps[heapq.heappop(self._minutes)]
+        return cells
 
     @staticmethod
     def _cell(cells: dict[str, Cell], variant: str) -> Cell:
@@ -115,4 +120,5 @@ class Series:
         for name, (count, squares, largest, most) in fields["pages"].items():
             series.pages[name] = Together(int(count), squares, int(largest), most)
         series.steps = {name: {int(k): v for k, v in steps.items()} for name, steps in fields["steps"].items()}
+        series._minutes = sorted(series.steps["minute"])
         return series

@@ -26,9 +26,8 @@ def dumped(ledger: Ledger) -> Iterator[bytes]:
     kept = held.kept()
     place = np.full(len(held.ids), -1)
     place[kept] = np.arange(kept.size)
-    items = pl.DataFrame(
-        {"id": [held.ids[slot] for slot in kept.tolist()]} | {c: a[kept] for c, a in held.columns.items()}
-    )
+    names = pl.Series("id", [held.ids[slot] for slot in kept.tolist()], dtype=pl.String)
+    items = pl.DataFrame([names, *(pl.Series(column, array[kept]) for column, array in held.columns.items())])
     header = {
         "version": VERSION,
         "seq": ledger.seq,
@@ -38,7 +37,7 @@ def dumped(ledger: Ledger) -> Iterator[bytes]:
             variant: {str(place[slot]): why for slot, why in slots.items() if place[slot] >= 0}
             for variant, slots in ledger.gone.items()
         },
-        "counts": list(ledger.counts),
+        "counts": [(variant, segment, counts.rounds) for (variant, segment), counts in ledger.counts.items()],
     }
     frames = [_parquet(items)]
     for counts in ledger.counts.values():
@@ -66,10 +65,11 @@ def loaded(parts: Iterable[bytes], *, cache: int = 100_000) -> Ledger:
     held.live = int((held["state"] == SHOWN).sum())
     for tags in header["tag_sets"][1:]:
         held.know(tuple(tags))
-    for variant, segment in header["counts"]:
+    for variant, segment, rounds in header["counts"]:
         frame = pl.read_parquet(io.BytesIO(next(blocks)))
         counts = ledger.counts[variant, segment] = Counts()
         counts.set(frame["slot"].to_numpy(), frame["n"].to_numpy(), frame["s"].to_numpy(), len(held.ids))
+        counts.rounds = rounds
     ledger.gone = {v: {int(slot): why for slot, why in slots.items()} for v, slots in header["gone"].items()}
     ledger.series = Series.of(header["series"])
     return ledger

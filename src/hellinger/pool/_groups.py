@@ -49,6 +49,13 @@ def _home(stratum: int, s: float, n: float, size: int) -> Any:
 
 
 @inline
+def _is(st: State, c: int, stratum: int, s: float, n: float) -> Any:
+    """Whether this is the cell of these counts."""
+    group = st.groups[st.cells[c]["group"]]
+    return st.cells[c]["n"] == n and group["s"] == s and group["stratum"] == stratum
+
+
+@inline
 def _find(st: State, stratum: int, s: float, n: float) -> Any:
     """Place in the map of this cell, or of the gap where it would go."""
     mask = st.map.size - 1
@@ -57,8 +64,7 @@ def _find(st: State, stratum: int, s: float, n: float) -> Any:
         c = st.map[i]
         if c == NONE:
             return i
-        cell = st.cells[c]
-        if cell["n"] == n and cell["s"] == s and cell["stratum"] == stratum:
+        if _is(st, c, stratum, s, n):
             return i
         i = (i + 1) & mask
 
@@ -73,8 +79,8 @@ def _unmap(st: State, hole: int) -> None:
         c = st.map[i]
         if c == NONE:
             break
-        cell = st.cells[c]
-        home = _home(cell["stratum"], cell["s"], cell["n"], st.map.size)
+        group = st.groups[st.cells[c]["group"]]
+        home = _home(group["stratum"], group["s"], st.cells[c]["n"], st.map.size)
         if ((i - home) & mask) >= ((i - hole) & mask):
             st.map[hole] = c
             hole = i
@@ -88,7 +94,8 @@ def remap(st: State) -> None:
     for c in range(st.meta[CELLS]):
         cell = st.cells[c]
         if cell["size"] > 0:
-            st.map[_find(st, cell["stratum"], cell["s"], cell["n"])] = c
+            group = st.groups[cell["group"]]
+            st.map[_find(st, group["stratum"], group["s"], cell["n"])] = c
 
 
 @inline
@@ -127,9 +134,9 @@ def detach(st: State, i: int) -> None:
     if cell["size"] > 0:
         return
     blocks.release(st.arena, meta, cell["start"], cell["log2"])
-    _unmap(st, _find(st, cell["stratum"], cell["s"], cell["n"]))
     g = cell["group"]
     group = st.groups[g]
+    _unmap(st, _find(st, group["stratum"], group["s"], cell["n"]))
     blocks.pop(st.arena, group["start"], group["size"], cell["where"], st.cells["n"], st.cells["where"], True)
     group["size"] -= 1
     cell["group"] = meta[FREE_CELL]
@@ -195,7 +202,7 @@ def _new_cell(st: State, stratum: int, s: float, n: float, place: int) -> Any:
     larger = st.groups[st.order[p]]["log2"] + 1 if exists else _SMALLEST
     if (
         (meta[FREE_CELL] == NONE and meta[CELLS] == st.cells.size)
-        or 2 * (meta[LIVE_CELLS] + 1) > st.map.size
+        or 4 * (meta[LIVE_CELLS] + 1) > 3 * st.map.size
         or (meta[FREE_GROUP] == NONE and meta[GROUPS] == st.groups.size)
         or meta[ORDER] == st.order.size
         or meta[ARENA_TOP] + (np.int64(1) << larger) + (np.int64(1) << _SMALLEST) > st.arena.size
@@ -211,8 +218,6 @@ def _new_cell(st: State, stratum: int, s: float, n: float, place: int) -> Any:
     meta[LIVE_CELLS] += 1
     cell = st.cells[c]
     cell["n"] = n
-    cell["s"] = s
-    cell["stratum"] = stratum
     cell["group"] = g
     cell["size"] = 0
     cell["log2"] = _SMALLEST
@@ -259,8 +264,7 @@ def settle(st: State, i: int) -> bool:
         return True
     c = item["cell"]
     if c != NONE:
-        cell = st.cells[c]
-        if cell["n"] == item["n"] and cell["s"] == item["s"] and cell["stratum"] == item["stratum"]:
+        if _is(st, c, item["stratum"], item["s"], item["n"]):
             return True
         detach(st, i)
     return attach(st, i)

@@ -122,6 +122,17 @@ class Ids:
                 return slots
         return np.array([self.place(items, name) for name in listed], np.int64)
 
+    def known(self, items: Any, names: Iterable[Id] | npt.NDArray[np.integer[Any]]) -> Keys:
+        """Where those of these ids are that are anywhere."""
+        listed: list[Any] = names.tolist() if isinstance(names, np.ndarray) else list(names)
+        if self.names and not self._odd and set(map(type, listed)) == {str}:
+            slots = self._find(self.table, items, np.fromiter(map(hash, listed), np.int64, len(listed)))
+            held = self.names
+            found = [slot for slot, name in zip(slots.tolist(), listed, strict=True) if held[slot] == name]
+        else:
+            found = [self.place(items, name) for name in listed if self.holds(items, name)]
+        return np.array(found, np.int64)
+
     def holds(self, items: Any, name: object) -> bool:
         """Whether this id is present."""
         try:

@@ -57,13 +57,11 @@ ITEM = np.dtype(
 CELL = np.dtype(
     [
         ("n", np.float64),
-        ("s", np.float64),
         ("start", np.int64),
         ("size", np.int32),
         ("log2", np.int32),  # capacity of the block
         ("group", np.int32),  # next free cell while unused
         ("where", np.int32),  # position in the group's block
-        ("stratum", np.int32),
     ],
     align=True,
 )

@@ -110,6 +110,7 @@ def _histogram(store: Store) -> tuple[Floats, Floats, Floats, Floats]:
     """Strata, reward sums and impressions that occur, and how many contents have each."""
     if store.grouped:
         cells = store.cells
-        return cells["stratum"], cells["s"].copy(), cells["n"].copy(), cells["size"].astype(np.float64)
+        groups = store.state.groups[cells["group"]]
+        return groups["stratum"], groups["s"].copy(), cells["n"].copy(), cells["size"].astype(np.float64)
     items = store.items
     return items["stratum"], items["s"].copy(), items["n"].copy(), np.ones(len(store))

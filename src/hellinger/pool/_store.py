@@ -13,7 +13,6 @@ from hellinger._jit import borrowed, entry, inline, jit
 from hellinger.pool import _groups
 from hellinger.pool._ids import Id, Ids, forget, point
 from hellinger.pool._layout import (
-    ARENA_TOP,
     CELLS,
     COUNT,
     GROUPS,
@@ -231,9 +230,9 @@ class Store:
         if not self.grouped:
             return
         while (done := _groups.place(self.state, slots, done)) < slots.size:
-            self._enlarge(slots.size - done)
+            self._enlarge()
 
-    def _enlarge(self, waiting: int) -> None:
+    def _enlarge(self) -> None:
         st = self.state
         meta = st.meta
         if meta[CELLS] == st.cells.size:
@@ -241,12 +240,11 @@ class Store:
         if meta[GROUPS] == st.groups.size or meta[ORDER] == st.order.size:
             size = st.groups.size + 1
             st = st._replace(groups=enlarged(st.groups, size), order=enlarged(st.order, size))
-        if 2 * (meta[LIVE_CELLS] + 1) > st.map.size:
+        if 4 * (meta[LIVE_CELLS] + 1) > 3 * st.map.size:
             st = st._replace(map=np.empty(2 * st.map.size, np.int32))
             _groups.remap(st)
         if st is self.state:
-            wanted = st.arena.size + min(waiting, st.arena.size)
-            st = st._replace(arena=enlarged(st.arena, max(wanted, int(meta[ARENA_TOP]) + 16)))
+            st = st._replace(arena=enlarged(st.arena, st.arena.size + 16))
         self.state = st
 
     # Grouping -----------------------------------------------------------------------------------------

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
+import random
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -46,7 +46,7 @@ class Ranked(NamedTuple):
 
 # Rows of a ranking as compiled code leaves them. Making Python objects of them is half of a ranking's time.
 _WHOLE, _REAL = struct.Struct("=qdqq"), struct.Struct("=qddd")
-_ranked = functools.partial(map, tuple.__new__, itertools.repeat(Ranked))  # a third of the time that Ranked(…) takes
+_new, _RANKED = tuple.__new__, itertools.repeat(Ranked)  # a third of the time that Ranked(…) takes
 
 
 class Stats(NamedTuple):
@@ -139,10 +139,12 @@ class Pool:
         self._query = 0
         self._tag_sets: list[frozenset[str]] = [frozenset()]
         self._departures: list[Departure] = []
-        self._merge: Callable[..., tuple[int, bool]] | None = None
         self._stream = self.seed * 0x9E3779B97F4A7C15 & _MASK
         self._first_wrong = entry(first_wrong, np.empty(0), np.empty(0), True)
         self._make_room(1)
+        if not self._reason:
+            tail = _EVERYTHING, -1, 0, False, self._slots, self._rows
+            self._merge = entry(_merge.merge, rule, self._store.state, self._prior.table, 0.0, *tail)
 
     # Contents -----------------------------------------------------------------------------------------
 
@@ -271,8 +273,8 @@ class Pool:
         rows = (_WHOLE if whole else _REAL).iter_unpack(self._bytes[: found * _WHOLE.size])
         names = self._store.ids.names
         if names is None:
-            return list(_ranked(rows))
-        return list(_ranked([(names[slot], score, n, s) for slot, score, n, s in rows]))
+            return list(map(_new, _RANKED, rows))
+        return list(map(_new, _RANKED, [(names[slot], score, n, s) for slot, score, n, s in rows]))
 
     def serve(
         self,
@@ -291,6 +293,31 @@ class Pool:
         self._version += 1
         return ranked
 
+    def draw(
+        self,
+        k: int,
+        rng: random.Random,
+        *,
+        exclude: Names = (),
+        tags: Iterable[str] | None = None,
+        among: Names | None = None,
+    ) -> tuple[list[Ranked], int]:
+        """K contents in uniformly random order instead of the best, and how many were eligible. Changes nothing."""
+        require(isinstance(k, (int, np.integer)) and k >= 1, "1 <= k", k=k)
+        items = self._store.items
+        slots = np.arange(len(self)) if among is None else np.unique(self._places(among))
+        slots = slots[items["hidden"][slots] == 0]
+        if tags is not None:
+            slots = slots[self._having(tags)[items["tags"][slots]]]
+        if not (isinstance(exclude, tuple) and not exclude):
+            mark = self._mark(exclude)
+            slots = slots[items["mark"][slots] != mark]
+        drawn = slots[rng.sample(range(slots.size), min(int(k), slots.size))]
+        names, scores = self._store.ids.of(self._store.state.items, drawn), self._values(drawn).tolist()
+        n, s = (items[what][drawn] * self._scale for what in ("n", "s"))
+        rows = zip(names, scores, map(_plain, n.tolist()), map(_plain, s.tolist()), strict=True)
+        return list(map(Ranked._make, rows)), slots.size
+
     def stats(self, name: Id) -> Stats:
         """What is known of one content."""
         slot = np.array([self._store.ids.place(self._store.state.items, name)])
@@ -300,6 +327,10 @@ class Pool:
         tags = self._tag_sets[item["tags"]]
         mean = s / n if n > 0 else math.nan
         return Stats(_plain(n), _plain(s), mean, score, self.time - float(item["born"]), tags, bool(item["hidden"]))
+
+    def scores(self, ids: Names) -> Floats:
+        """Index of each of these contents."""
+        return self._values(self._places(ids))
 
     def explain(self) -> str:
         """Say how contents are ranked at present, and why so."""
@@ -458,18 +489,24 @@ class Pool:
         store = self._store
         allowed = _EVERYTHING
         if tags is not None:
-            wanted = _tag_set(tags)
-            allowed = np.array([not wanted.isdisjoint(held) for held in self._tag_sets])
+            allowed = self._having(tags)
         mark = -1 if exclude is _NOBODY else self._mark(exclude)
-        tail = allowed, mark, self._stream + self._version, store.ids.names is not None, self._slots, self._rows
+        st, seed, named = store.state, self._stream + self._version, store.ids.names is not None
+        out, rows = self._slots, self._rows
+        best: tuple[int, bool]
         if among is None and store.grouped:
-            query = (self.policy.rule, store.state, self._prior.table, self._t, *tail)
-            if self._merge is None:
-                self._merge = entry(_merge.merge, *query)
-            return self._merge(*query)
-        slots = np.arange(len(store)) if among is None else np.unique(self._places(among))
-        best: tuple[int, bool] = _scan.select(store.state, self._scale, slots, self._values(slots), *tail)
+            rule, prior = self.policy.rule, self._prior.table
+            best = self._merge(rule, st, prior, self._t, allowed, mark, seed, named, out, rows)
+        else:
+            slots = np.arange(len(store)) if among is None else np.unique(self._places(among))
+            values = self._values(slots)
+            best = _scan.select(st, self._scale, slots, values, allowed, mark, seed, named, out, rows)
         return best
+
+    def _having(self, tags: Iterable[str]) -> npt.NDArray[np.bool_]:
+        """Which of the tag sets have one of these."""
+        wanted = _tag_set(tags)
+        return np.array([not wanted.isdisjoint(held) for held in self._tag_sets])
 
     def _values(self, slots: Slots) -> Floats:
         """Index of each of these items."""
@@ -494,11 +531,7 @@ class Pool:
         self._query = self._query % (2**31 - 2) + 1
         items = self._store.state.items
         names: Any = [exclude] if isinstance(exclude, (int, str)) else exclude
-        for name in names.tolist() if isinstance(names, np.ndarray) else names:
-            try:
-                items[self._store.ids.place(items, name)]["mark"] = self._query
-            except ValueError:
-                continue
+        items["mark"][self._store.ids.known(items, names)] = self._query
         return self._query
 
     def _count(self, slots: Slots, n: Floats, s: Floats) -> None:

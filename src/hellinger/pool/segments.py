@@ -136,6 +136,11 @@ class SegmentedPool:
         self.pooled.record_many(names, impressions, rewards)
         self._follow()
 
+    def pass_over(self, impressions: float, segment: str = "") -> None:
+        """Count impressions of contents that are not in the pool: only the number of rounds knows of them."""
+        for pool in (self.pooled, self.segment(segment)) if segment else (self.pooled,):
+            pool.rounds += impressions
+
     def rank(self, k: int, segment: str = "", **filters: Any) -> list[Ranked]:
         """Return the best k for this segment, by its own counts if it has enough of them."""
         return self.deciding(segment).rank(k, **filters)

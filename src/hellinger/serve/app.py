@@ -8,11 +8,13 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI
 from starlette.middleware import Middleware
 
+from hellinger.serve.assets import Assets
 from hellinger.serve.frame import make_app
 from hellinger.serve.keys import Keys
 from hellinger.serve.lanes import Lanes
+from hellinger.serve.live import Live
 from hellinger.serve.metrics import Metrics
-from hellinger.serve.routes import experiment, health, items, ranking
+from hellinger.serve.routes import experiment, health, items, live, page, ranking
 from hellinger.serve.service import Service
 from hellinger.serve.settings import Settings
 from hellinger.store import StoreUnavailableError
@@ -28,15 +30,18 @@ def create_app(settings: Settings, keys: Keys) -> FastAPI:
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         service = await Service.start(settings, metrics)
         app.state.service = service
+        app.state.live = Live(service)
         _watch(metrics, service)
         try:
             yield
         finally:
+            await app.state.live.stop()
             await service.stop()
 
     app = make_app(settings, keys, metrics, lifespan=lifespan, unavailable=[StoreUnavailableError])
+    app.state.assets = Assets(settings.title)
     app.user_middleware.append(Middleware(Lanes, owner=app, lanes=ranking.LANES))  # inside the shell
-    for module in (ranking, items, experiment, health):
+    for module in (ranking, items, experiment, live, health, page):
         app.include_router(module.router)
     return app
 

@@ -6,14 +6,16 @@ import hashlib
 import heapq
 import math
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from importlib.metadata import version
 from typing import Any, NamedTuple, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from hellinger.events import Event, Logged, new_request, new_token
 from hellinger.experiment import Split
-from hellinger.ledger import EXPIRED, SHOWN, Ledger, Request
+from hellinger.ledger import SHOWN, Ledger, Request
 from hellinger.policies import policy
 from hellinger.pool import Leaving, Ranked
 from hellinger.serve.pools import Learning, Pools
@@ -146,12 +148,12 @@ class Desk:
         """Rankings that are counted and not known to be in the log."""
         self.named: dict[str, dict[str, Any]] = {}
         """Rankings made under a name, not known to be in the log: what they say, by name."""
-        self._expiries: list[tuple[int, int]] = []
-        self._ripe: list[tuple[int, int]] = []
         held = ledger.catalogue
-        for slot in np.flatnonzero(held["state"][: len(held.ids)] < EXPIRED).tolist():
-            self._expect(slot)
+        self._expiries = list(self._dues(np.flatnonzero(held["state"][: len(held.ids)] == SHOWN)))
         heapq.heapify(self._expiries)
+        self._ripe: list[tuple[int, int]] = []
+        self._covered: set[int] = set()
+        """Contents left out because they have expired, which the log does not know yet."""
 
     def warm(self) -> None:
         """Have the kernels compiled that the first requests would wait for."""
@@ -185,7 +187,7 @@ class Desk:
         drawn = self.random_share > 0 and self.rng.random() < self.random_share
         propensities: float | list[float] | None = None
         if self.random_share > 0:
-            ranked, propensities = self._explore(variant, query, drawn)
+            ranked, propensities = self._explore(variant, query, drawn) if len(pool) else ([], [])
         elif len(pool) == 0:
             ranked = []
         else:
@@ -234,37 +236,18 @@ class Desk:
 
     def _explore(self, variant: str, query: Query, drawn: bool) -> tuple[list[Ranked], list[float] | None]:
         """A ranking and the chance of each of its places, where a share of all rankings is drawn at random."""
-        slots = self._eligible(variant, query)
-        if not slots:
-            return [], []
-        pool = self.pools.of[variant]
-        best = pool.rank(query.k, query.segment or "", **self._filters(variant, query))
-        ranked = best
-        if drawn:
-            ids = self.ledger.catalogue.ids
-            chosen = [ids[slot] for slot in self.rng.sample(slots, min(query.k, len(slots)))]
-            stats = [pool.pooled.stats(item) for item in chosen]
-            ranked = [Ranked(i, s.score, s.impressions, s.rewards) for i, s in zip(chosen, stats, strict=True)]
+        pool = self.pools.of[variant].deciding(query.segment or "")
+        filters = self._filters(variant, query)
+        best = pool.rank(query.k, **filters)
+        some, eligible = pool.draw(query.k, self.rng, **filters)
+        ranked = some if drawn else best
         if variant in self._stochastic:
             return ranked, None
-        uniform, greedy = self.random_share / len(slots), 1.0 - self.random_share
+        if not ranked:
+            return [], []
+        uniform, greedy = self.random_share / eligible, 1.0 - self.random_share
         pairs = zip(ranked, best, strict=True)
         return ranked, [uniform + greedy * (one.id == other.id) for one, other in pairs]
-
-    def _eligible(self, variant: str, query: Query) -> list[int]:
-        held = self.ledger.catalogue
-        slots = self.pools.eligible(variant)
-        if query.among is not None:
-            some = [held.slots[item] for item in dict.fromkeys(query.among) if item in held.slots]
-            slots = np.intersect1d(slots, np.array(some, np.int64))
-        if query.tags is not None:
-            wanted = set(query.tags)
-            matching = np.array([not wanted.isdisjoint(tags) for tags in held.tag_sets])
-            slots = slots[matching[held["tags"][slots]]]
-        if query.exclude:
-            out = [held.slots[item] for item in query.exclude if item in held.slots]
-            slots = np.setdiff1d(slots, np.array(out, np.int64))
-        return slots.tolist()  # type: ignore[no-any-return]
 
     # Feedback -----------------------------------------------------------------------------------------
 
@@ -337,12 +320,12 @@ class Desk:
         self._ripen(at)
         held = self.ledger.catalogue
         ripe, self._ripe = self._ripe, []
+        self._covered = {slot for slot in self._covered if held["state"][slot] == SHOWN}
         drafts = []
         for due, slot in ripe:
-            if held["state"][slot] < EXPIRED and self._due(slot) == due:
-                given = int(held["expires_at"][slot])
-                fields = {"id": held.ids[slot], "state": "expired", "expires_at": given}
-                drafts.append(Draft.of(f"state/expired/{held['since'][slot]}/{due}", "state", at, fields))
+            if self._expires(slot, due):
+                fields = {"id": held.ids[slot], "state": "expired", "expires_at": int(held["expires_at"][slot])}
+                drafts.append(Draft.of(f"state/{new_token()}", "state", at, fields))
         for variant, slot, gone in self.pools.departures():
             since = int(held["since"][slot])
             fields = {"variant": variant, "id": gone.id, "since": since, "reason": gone.reason}
@@ -352,16 +335,18 @@ class Desk:
 
     def _ripen(self, at: int) -> None:
         """Show no more what has expired, before the log has it."""
-        held = self.ledger.catalogue
-        for slot in self.pools.dates:
-            self._expect(slot, push=True)
-            if held["state"][slot] == SHOWN and self._due(slot) > at:
-                self.pools.appears(slot)  # it may have ripened under its former date
-        self.pools.dates.clear()
+        dates, self.pools.dates = self.pools.dates, []
+        for slot in self._covered.intersection(dates):
+            self._covered.discard(slot)
+            if self.ledger.catalogue["state"][slot] == SHOWN:
+                self.pools.uncover(slot)  # it had expired under its former date
+        for entry in self._dues(np.array(dates, np.int64)):
+            heapq.heappush(self._expiries, entry)
         while self._expiries and self._expiries[0][0] <= at:
             due, slot = heapq.heappop(self._expiries)
-            if held["state"][slot] < EXPIRED and self._due(slot) == due:
-                self.pools.vanishes(slot)
+            if self._expires(slot, due):
+                self.pools.cover(slot)
+                self._covered.add(slot)
                 self._ripe.append((due, slot))
         self.pools.settle()
 
@@ -371,18 +356,19 @@ class Desk:
             for pool in self.pools.of.values():
                 pool.sweep()
 
-    def _due(self, slot: int) -> int:
-        """When a content expires: at its own date, or at the age that all leave at; 0 for never."""
-        held = self.ledger.catalogue
-        dates = [int(held["expires_at"][slot])] if held["expires_at"][slot] else []
-        if self.leaving.age is not None:
-            dates.append(int(held["added_at"][slot] + self.leaving.age * HOUR))
-        return min(dates, default=0)
+    def _expires(self, slot: int, due: int) -> bool:
+        """Whether a content is still to expire at this time."""
+        return self.ledger.catalogue["state"][slot] == SHOWN and (due, slot) in self._dues(np.array([slot]))
 
-    def _expect(self, slot: int, push: bool = False) -> None:
-        due = self._due(slot)
-        if due:
-            (heapq.heappush if push else _append)(self._expiries, (due, slot))
+    def _dues(self, slots: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+        """When contents expire, at their own dates or at the age that all leave at; those that do."""
+        held = self.ledger.catalogue
+        dues = held["expires_at"][slots]
+        if self.leaving.age is not None:
+            aged = held["added_at"][slots] + round(self.leaving.age * HOUR)
+            dues = np.where(dues > 0, np.minimum(dues, aged), aged)
+        some = np.flatnonzero(dues)
+        return zip(dues[some].tolist(), slots[some].tolist(), strict=True)
 
     # The log ------------------------------------------------------------------------------------------
 
@@ -402,22 +388,23 @@ class Desk:
 
     def about(self, item: str) -> dict[str, dict[str, Any]]:
         """Counts and index of a content under each variant."""
-        slot = self.ledger.catalogue.slots[item]
-        out: dict[str, dict[str, Any]] = {}
+        return self.about_each([self.ledger.catalogue.slots[item]])[0]
+
+    def about_each(self, slots: Sequence[int]) -> list[dict[str, dict[str, Any]]]:
+        """The same for many contents, by slot."""
+        out: list[dict[str, dict[str, Any]]] = [{} for _ in slots]
+        names = [self.ledger.catalogue.ids[slot] for slot in slots]
         for variant, pool in self.pools.of.items():
-            n, s = self.ledger.sums([slot], variants=[variant])
-            gone = self.ledger.gone.get(variant, {}).get(slot)
-            score = pool.pooled.stats(item).score if item in pool else None
-            out[variant] = {"impressions": float(n[0]), "rewards": float(s[0]), "score": score, "left": gone}
+            n, s = (sums.tolist() for sums in self.ledger.sums(slots, variants=[variant]))
+            left = self.ledger.gone.get(variant, {})
+            held = [j for j, name in enumerate(names) if name in pool]
+            scores = dict(zip(held, pool.pooled.scores([names[j] for j in held]).tolist(), strict=True))
+            for j, slot in enumerate(slots):
+                score, gone = scores.get(j), left.get(slot)
+                out[j][variant] = {"impressions": n[j], "rewards": s[j], "score": score, "left": gone}
         return out
-
-
-def _append(heap: list[tuple[int, int]], entry: tuple[int, int]) -> None:
-    heap.append(entry)
 
 
 def _version(*parts: object) -> str:
     """A name for the rules that a ranking was made by: the same for the same rules."""
-    from hellinger import __version__
-
-    return hashlib.sha256(repr((__version__, *parts)).encode()).hexdigest()[:12]
+    return hashlib.sha256(repr((version("hellinger"), *parts)).encode()).hexdigest()[:12]

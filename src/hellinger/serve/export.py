@@ -36,8 +36,8 @@ SCHEMA: dict[str, Any] = {
     "reward": pl.Float64,
     "feedback": pl.List(pl.String),
 }
-"""Columns of a row: ``at`` in milliseconds since 1970; ``propensity`` the chance of this item at this position given the
-variant, null where the policy draws at random; ``feedback`` the kinds that came in time."""
+"""Columns of a row: ``at`` in milliseconds since 1970; ``propensity`` the chance of this item at this position given
+the variant, null where the policy draws at random; ``feedback`` the kinds that came in time."""
 
 
 def rows(store: Store, first: int | None, last: int | None) -> Iterator[list[dict[str, Any]]]:

@@ -15,6 +15,8 @@ from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from hellinger.serve.answers import ApiError
+
 __all__ = ["Lane", "Lanes"]
 
 
@@ -43,11 +45,15 @@ class Lanes:
         if lane is None:
             await self.app(scope, receive, send)
             return
-        message = await receive()
-        whole = message.get("body", b"")
-        while message.get("more_body"):
+        try:
             message = await receive()
-            whole += message.get("body", b"")
+            whole = message.get("body", b"")
+            while message.get("more_body"):
+                message = await receive()
+                whole += message.get("body", b"")
+        except ApiError as error:  # too large
+            await self._fail(error, scope, receive, send)
+            return
         if message["type"] == "http.disconnect":
             return
         key, kind = None, b""
@@ -57,7 +63,7 @@ class Lanes:
             elif name == b"idempotency-key":
                 key = value.decode("latin-1")
         try:
-            if not kind.startswith(b"application/json") or (key is not None and not 1 <= len(key) <= 256):
+            if kind.partition(b";")[0].strip() != b"application/json" or (key is not None and not 1 <= len(key) <= 256):
                 raise ValueError
             body = lane.read(whole)
         except (ValidationError, ValueError):
@@ -66,15 +72,19 @@ class Lanes:
         try:
             content = await lane.answers(self.owner.state.service, body, key)
         except Exception as error:
-            handler = _handler(self.owner, error)
-            if handler is None:
-                raise
-            response = await handler(Request(scope), error)
-            await response(scope, receive, send)
+            await self._fail(error, scope, receive, send)
             return
         headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(content))]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": content})
+
+    async def _fail(self, error: Exception, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer as the application would, or raise what it has no answer to."""
+        handler = _handler(self.owner, error)
+        if handler is None:
+            raise error
+        response = await handler(Request(scope), error)
+        await response(scope, receive, send)
 
 
 def _again(whole: bytes, receive: Receive) -> Receive:

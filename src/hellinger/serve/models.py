@@ -11,6 +11,7 @@ __all__ = [
     "Experiment",
     "FeedbackAnswer",
     "FeedbackBody",
+    "History",
     "ImportAnswer",
     "ImportBody",
     "Item",
@@ -124,6 +125,14 @@ class Item(BaseModel):
     variants: dict[str, Standing]
 
 
+class Recent(BaseModel):
+    """What a content gathered of late."""
+
+    impressions: float
+    rewards: float
+    low: float = Field(description="Wilson's lower bound of its rate, 95 % on one side: what the rising are sorted by.")
+
+
 class ItemRow(BaseModel):
     """A content in a list."""
 
@@ -135,6 +144,9 @@ class ItemRow(BaseModel):
     impressions: float
     rewards: float
     estimate: float | None
+    low: float = Field(description="Lower end of the 95 % interval of the estimate, valid at every moment.")
+    high: float
+    recent: Recent | None = Field(description="What it gathered of late, where the rising were asked for.")
     variants: dict[str, dict[str, Any]]
 
 
@@ -142,6 +154,7 @@ class ItemPage(BaseModel):
     """A page of contents, and where the next begins."""
 
     items: list[ItemRow]
+    since: str | None = Field(description="When `recent` begins: 12 to 24 hours ago, or when this copy started.")
     total: int = Field(description="Contents that match.")
     next: str | None = Field(description="`cursor` of the next page; null on the last.")
 
@@ -293,3 +306,30 @@ class Series(BaseModel):
     resolution: Literal["minute", "hour", "day"]
     steps: list[str] = Field(description="When each step begins.")
     variants: dict[str, SeriesColumn]
+
+
+class HistoryColumn(BaseModel):
+    """A content's figures under one variant, one for each step."""
+
+    impressions: list[float]
+    reward: list[float]
+
+
+class Mark(BaseModel):
+    """Something that was done with a content, or that it did."""
+
+    at: str
+    what: str = Field(description="added, changed, hidden, shown, expired, graduated or outclassed.")
+    variant: str | None = Field(None, description="Whose pool it left.")
+
+
+class History(BaseModel):
+    """A content over time."""
+
+    item: str
+    complete: bool = Field(description="Whether the events read reach back to the content's start.")
+    events_read: int
+    resolution: Literal["hour", "day"]
+    steps: list[str] = Field(description="When each step begins.")
+    variants: dict[str, HistoryColumn] = Field(description="Under the name '', counts that were nobody's.")
+    marks: list[Mark]

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from hellinger.ledger import COMMON, DELETED, EXPIRED, HIDDEN, SHOWN, Ledger
+from hellinger.ledger import COMMON, EXPIRED, HIDDEN, Ledger
 from hellinger.pool import Departure, Leaving, SegmentedPool
 
 __all__ = ["Learning", "Pools"]
@@ -49,11 +49,20 @@ class Pools:
             name: SegmentedPool(spec, enough=enough, seed=seed + number, leaving=leaving)
             for number, (name, spec) in enumerate(variants.items())
         }
+<<<<<<< HEAD
         self._waiting: dict[tuple[str, str], tuple[list[int], list[float], list[float]]] = {}
         self._coming: dict[int, None] = {}
         self._departed: list[tuple[str, int, Departure]] = []
+=======
+        self._waiting: dict[tuple[str, str], _Waiting] = {}
+        self._coming: list[int] = []
+        """Contents that have appeared and are not in the pools yet."""
+        self._leaving: dict[str, dict[int, Departure]] = {name: {} for name in variants}
+        """Contents that have left a variant's pool by themselves, before the log has it."""
+        self._told: set[tuple[str, int]] = set()
+>>>>>>> main
         self.dates: list[int] = []
-        """Contents that have been given a date of expiry since this was last emptied."""
+        """Contents that have been shown, or whose date of expiry has changed, since this was last emptied."""
         for name in self.of:
             self._load(name)
         ledger.listener = self
@@ -61,26 +70,45 @@ class Pools:
     # What an event changes ----------------------------------------------------------------------------
 
     def appears(self, slot: int) -> None:
+<<<<<<< HEAD
         """Show a content, new or again; many are put in place at once, by :meth:`settle` or when it matters."""
         if self._waiting:
             self.settle()
         self._coming[slot] = None
+=======
+        """Show a content, new or again."""
+        self._coming.append(slot)
+        self.dates.append(slot)
+>>>>>>> main
 
     def vanishes(self, slot: int) -> None:
         """Hide a content; one that has expired need not be kept."""
         self.settle()
         if self.ledger.catalogue["state"][slot] == EXPIRED:
             self.ends(slot)
-            return
+        else:
+            self.cover(slot)
+
+    def cover(self, slot: int) -> None:
+        """Leave a content out of rankings."""
+        self._come()
         name = self.ledger.catalogue.ids[slot]
         for pool in self.of.values():
             if name in pool:
                 pool.hide(name)
 
+    def uncover(self, slot: int) -> None:
+        """Take :meth:`cover` back."""
+        name = self.ledger.catalogue.ids[slot]
+        for pool in self.of.values():
+            if name in pool:
+                pool.unhide(name)
+
     def ends(self, slot: int) -> None:
         """Take a content out."""
+        self._collect(slot)
         self.settle()
-        self._part()  # while names still mean what they meant
+        self._collect(slot)
         for variant in self.of:
             self.left(variant, slot)
 
@@ -88,11 +116,15 @@ class Pools:
         """Take a content out of one pool."""
         self.settle()
         pool, name = self.of.get(variant), self.ledger.catalogue.ids[slot]
-        if pool is not None and name in pool:
-            pool.remove(name)
+        if pool is not None:
+            self._leaving[variant].pop(slot, None)
+            self._told.discard((variant, slot))
+            if name in pool:
+                pool.remove(name)
 
     def retagged(self, slot: int) -> None:
         """Put a content back with its new tags."""
+<<<<<<< HEAD
         self.settle()
         name = self.ledger.catalogue.ids[slot]
         for variant, pool in self.of.items():
@@ -102,31 +134,94 @@ class Pools:
 
     def dated(self, slot: int) -> None:
         """Note that a content has a date of expiry."""
+=======
+        self.reload([slot])
+>>>>>>> main
         self.dates.append(slot)
 
-    def counted(self, variant: str, segment: str, slots: Sequence[int], n: Sequence[float], s: Sequence[float]) -> None:
+    def reload(self, slots: list[int]) -> None:
+        """Put contents back as the ledger has them, in those pools where they are."""
+        self.settle()
+        ids = self.ledger.catalogue.ids
+        for variant, pool in self.of.items():
+            held = [slot for slot in slots if ids[slot] in pool]
+            if held:
+                pool.remove([ids[slot] for slot in held])
+                self._fill(variant, pool, held)
+
+    def dated(self, slot: int) -> None:
+        """Note that a content's date of expiry is another now."""
+        self.dates.append(slot)
+
+    def counted(
+        self, variant: str, segment: str, slots: Sequence[int], n: Sequence[float], s: Sequence[float], gone: float
+    ) -> None:
         """Note counts, for :meth:`settle`."""
+<<<<<<< HEAD
         if self._coming:  # they are put in place with what the ledger has of them, which is not this yet
             self.settle()
+=======
+        self._come()  # before the ledger has these counts, or they would come in twice
+>>>>>>> main
         waiting = self._waiting.get((variant, segment))
         if waiting is None:
-            waiting = self._waiting[variant, segment] = ([], [], [])
-        waiting[0].extend(slots)
-        waiting[1].extend(n)
-        waiting[2].extend(s)
+            waiting = self._waiting[variant, segment] = _Waiting()
+        waiting.slots.extend(slots)
+        waiting.n.extend(n)
+        waiting.s.extend(s)
+        waiting.gone += gone
 
     def settle(self) -> None:
         """Bring what was noted into the pools."""
+<<<<<<< HEAD
         if self._coming:
             self._arrive()
+=======
+        self._come()
+>>>>>>> main
         if not self._waiting:
             return
         waiting, self._waiting = self._waiting, {}
         ids = self.ledger.catalogue.ids
-        for (variant, segment), (slots, n, s) in waiting.items():
-            names = [ids[slot] for slot in slots]
+        for (variant, segment), noted in waiting.items():
+            names = [ids[slot] for slot in noted.slots]
             for learner in self._learners(variant):
-                _record(self.of[learner], names, segment, n, s)
+                _record(self.of[learner], names, segment, noted.n, noted.s, noted.gone)
+
+    def _come(self) -> None:
+        """Bring contents into the pools that have appeared, many at once."""
+        if not self._coming:
+            return
+        self._collect()
+        coming, self._coming = list(dict.fromkeys(self._coming)), []
+        ids = self.ledger.catalogue.ids
+        for variant, pool in self.of.items():
+            out = self.ledger.gone.get(variant, {}).keys() | self._leaving[variant].keys()
+            back = [slot for slot in coming if ids[slot] in pool]
+            if back:
+                pool.unhide([ids[slot] for slot in back])
+            self._fill(variant, pool, [slot for slot in coming if ids[slot] not in pool and slot not in out])
+
+    def departures(self) -> list[tuple[str, int, Departure]]:
+        """Contents that have left a variant's pool by themselves, each told of once."""
+        self._collect()
+        fresh = [
+            (variant, slot, gone)
+            for variant, left in self._leaving.items()
+            for slot, gone in left.items()
+            if (variant, slot) not in self._told
+        ]
+        self._told.update((variant, slot) for variant, slot, _ in fresh)
+        return fresh
+
+    def _collect(self, deleted: int | None = None) -> None:
+        """Note what has left, while the catalogue still knows its name: ``deleted`` has just lost it."""
+        held = self.ledger.catalogue
+        for variant, pool in self.of.items():
+            for gone in pool.departures():
+                name = str(gone.id)
+                slot = deleted if deleted is not None and held.ids[deleted] == name else held.slots[name]
+                self._leaving[variant][slot] = gone
 
     def served(self, variant: str, segment: str, items: list[str]) -> None:
         """Tell the others that learn of impressions which the variant's own pool has counted."""
@@ -148,6 +243,7 @@ class Pools:
             return list({name for name, _ in self.ledger.counts})
         return [variant, COMMON]
 
+<<<<<<< HEAD
     def _put(self, variant: str, pool: SegmentedPool, slots: list[int]) -> None:
         """Add contents with what they have achieved so far, which is no new experience."""
         held = self.ledger.catalogue
@@ -167,6 +263,8 @@ class Pools:
             known = set(back)
             self._put(variant, pool, [slot for slot in coming if ids[slot] not in known and slot not in gone])
 
+=======
+>>>>>>> main
     def _load(self, variant: str) -> None:
         held, pool = self.ledger.catalogue, self.of[variant]
         slots = np.flatnonzero(held["state"][: len(held.ids)] <= HIDDEN)
@@ -174,16 +272,16 @@ class Pools:
         if gone:
             slots = slots[~np.isin(slots, list(gone))]
         self._fill(variant, pool, slots.tolist())
-        hidden = slots[held["state"][slots] == HIDDEN].tolist()
-        if hidden:
-            pool.hide([held.ids[slot] for slot in hidden])
-        totals = self.ledger.series.totals
-        everything = np.arange(len(held.ids))
-        rounds = sum(totals[name][1] for name in self._sources(variant) if name in totals)
-        rounds += float(self.ledger.sums(everything, variants=[COMMON])[0].sum())
-        pool.pooled.rounds = rounds
-        for segment, own in pool.segments.items():
-            own.rounds = float(self.ledger.sums(everything, variants=self._sources(variant), segment=segment)[0].sum())
+        self._set_rounds(variant)
+
+    def _set_rounds(self, variant: str) -> None:
+        """Let a variant's pools have had as many impressions as the ledger says."""
+        pool, sources = self.of[variant], self._sources(variant)
+        pool.pooled.rounds = self.ledger.rounds(variants=sources)
+        for segment in self.ledger.segments:
+            rounds = self.ledger.rounds(variants=sources, segment=segment)
+            if rounds or segment in pool.segments:
+                pool.segment(segment).rounds = rounds
 
     def _fill(self, variant: str, pool: SegmentedPool, slots: list[int]) -> None:
         """Load contents with their counts, in all and by segment, without counting them as new experience."""
@@ -200,32 +298,27 @@ class Pools:
             parts[segment] = self.ledger.sums(slots, variants=sources, segment=segment)
         shares = {segment: part for segment, part in parts.items() if part[0].any() or segment in pool.segments}
         pool.load(names, n, s, tags=tags, parts=shares, fresh=False)
-
-    def _part(self) -> None:
-        slots = self.ledger.catalogue.slots
-        for variant, pool in self.of.items():
-            for gone in pool.departures():
-                slot = slots.get(str(gone.id))
-                if slot is not None:  # deleted in the meantime otherwise
-                    self._departed.append((variant, slot, gone))
-
-    def departures(self) -> list[tuple[str, int, Departure]]:
-        """Variant and slot of each content that has left a pool by itself since this was last asked."""
-        self._part()
-        state = self.ledger.catalogue["state"]
-        gone, self._departed = self._departed, []
-        return [one for one in gone if state[one[1]] != DELETED]
-
-    def eligible(self, variant: str) -> np.ndarray[Any, Any]:
-        """Slots that a variant may show."""
-        held = self.ledger.catalogue
-        slots = np.flatnonzero(held["state"][: len(held.ids)] == SHOWN)
-        gone = self.ledger.gone.get(variant)
-        return slots[~np.isin(slots, list(gone))] if gone else slots
+        hidden = [names[j] for j in np.flatnonzero(held["state"][slots] == HIDDEN).tolist() if names[j] in pool]
+        if hidden:
+            pool.hide(hidden)
 
 
-def _record(pool: SegmentedPool, names: list[str], segment: str, n: Sequence[float], s: Sequence[float]) -> None:
-    """Count what concerns contents that are in the pool; the ledger has the others."""
+class _Waiting:
+    """Counts of one variant and segment that the pools do not know of yet."""
+
+    __slots__ = ("gone", "n", "s", "slots")
+
+    def __init__(self) -> None:
+        self.slots: list[int] = []
+        self.n: list[float] = []
+        self.s: list[float] = []
+        self.gone = 0.0
+
+
+def _record(
+    pool: SegmentedPool, names: list[str], segment: str, n: Sequence[float], s: Sequence[float], gone: float = 0.0
+) -> None:
+    """Count what concerns contents that are in the pool; of the others it is enough to know how many there were."""
     try:
         pool.record_many(names, segment, n, s)
     except ValueError:
@@ -233,3 +326,6 @@ def _record(pool: SegmentedPool, names: list[str], segment: str, n: Sequence[flo
         if len(held) == len(names):
             raise
         pool.record_many([names[j] for j in held], segment, [n[j] for j in held], [s[j] for j in held])
+        gone += sum(n) - sum(n[j] for j in held)
+    if gone:
+        pool.pass_over(gone, segment)

@@ -99,6 +99,12 @@ class _Server(uvicorn.Server):
         if self.started:
             _LOG.info("listening on %s", self._where, extra={"address": self._where})
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        live = getattr(getattr(self.config.app, "state", None), "live", None)
+        if live is not None:
+            live.end()  # who listens would keep the server waiting
+        await super().shutdown(sockets)
+
 
 def _obeyed(_signal: int, _frame: FrameType | None) -> None:
     pass

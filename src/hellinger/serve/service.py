@@ -7,6 +7,7 @@ import hashlib
 import hmac
 import logging
 import os
+import re
 import sys
 import time
 from base64 import urlsafe_b64encode
@@ -33,6 +34,8 @@ CHORES = 0.25
 """Seconds between two rounds of chores."""
 PATIENCE = 2.0
 """Seconds that a reading of the log may take."""
+_REQUEST = re.compile(r"[A-Za-z0-9_-]{22}").fullmatch
+"""What every request's name looks like: see ``hellinger.events.new_request``."""
 SWEEP = 60.0
 """Seconds between two looks for contents beyond hope."""
 
@@ -63,6 +66,7 @@ class Service:
         self.snapshot_at = desk.ledger.seq
         self.snapshot_time = time.monotonic()
         self._naming: dict[str, asyncio.Task[dict[str, Any]]] = {}
+        """Rankings under way that were asked for by an idempotency key."""
         self._snapshot: asyncio.subprocess.Process | None = None
         self._chores = asyncio.create_task(self._keep_house(), name="chores")
 
@@ -157,7 +161,8 @@ class Service:
 
     async def _take(self, names: Sequence[str], sort: Callable[[], Sorted]) -> Outcome:
         """Recall what these requests were, and hold them until what is said of them has taken effect."""
-        holds, requests = list(dict.fromkeys(names)), self.desk.ledger.requests
+        requests = self.desk.ledger.requests
+        holds = [name for name in dict.fromkeys(names) if _REQUEST(name)]  # "item" is the beginning of others' keys
         requests.pin(holds)
         try:
             missing = self.desk.missing(holds)

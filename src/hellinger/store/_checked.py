@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain, repeat
+from operator import contains
 
 from hellinger.errors import require
 from hellinger.events import Event
@@ -10,29 +12,43 @@ from hellinger.store.limits import KEY_BYTES, PART_BYTES
 
 __all__ = ["checked_part", "distinct"]
 
-_PLACES = 1 << 63
+_TIMES = 1 << 63
+_SURE = KEY_BYTES // 4  # characters: one has four bytes at most
 
 
 def distinct(events: Sequence[Event]) -> Sequence[Event]:
     """The events in order, less those whose key stood earlier; all must be such as a log can hold."""
+    if not events:
+        return events
+    # whole columns at a time: this is done for every event there is, and a loop would cost as much as the insertion
+    keys, kinds, ats, bodies = zip(*events, strict=True)
+    texts = chain(keys, kinds, bodies)
+    if (
+        max(map(len, keys)) > _SURE
+        or max(map(len, kinds)) > _SURE
+        or not -_TIMES <= min(ats) <= max(ats) < _TIMES
+        or any(map(contains, texts, repeat("\0")))
+    ):
+        for event in events:
+            _require_fit(event)
+    if len(set(keys)) == len(keys):
+        return events
     first: dict[str, Event] = {}
     for event in events:
-        key, kind, at, body = event
-        if len(key) > KEY_BYTES // 4 or len(kind) > KEY_BYTES // 4:  # a character has four bytes at most
-            _require_short("key", key)
-            _require_short("kind", kind)
-        if "\0" in key or "\0" in kind or "\0" in body:
-            raise ValueError(f"text must be without NUL characters, but got {key!r}")
-        if not -_PLACES <= at < _PLACES:
-            raise ValueError(f"`-2⁶³ <= at < 2⁶³` must hold, but got at={at} for {key!r}")
-        first.setdefault(key, event)
-    return events if len(first) == len(events) else list(first.values())
+        first.setdefault(event.key, event)
+    return list(first.values())
 
 
-def _require_short(what: str, text: str) -> None:
-    size = len(text.encode("utf-8", "surrogatepass"))
-    if size > KEY_BYTES:
-        raise ValueError(f"a {what} must have at most {KEY_BYTES} bytes, but got {size}: {text[:40]!r}…")
+def _require_fit(event: Event) -> None:
+    key, kind, at, body = event
+    for what, text in (("key", key), ("kind", kind)):
+        size = len(text.encode("utf-8", "surrogatepass"))
+        if size > KEY_BYTES:
+            raise ValueError(f"a {what} must have at most {KEY_BYTES} bytes, but got {size}: {text[:40]!r}…")
+    if "\0" in key or "\0" in kind or "\0" in body:
+        raise ValueError(f"text must be without NUL characters, but got some at {key!r}")
+    if not -_TIMES <= at < _TIMES:
+        raise ValueError(f"`-2⁶³ <= at < 2⁶³` must hold, but got at={at} for {key!r}")
 
 
 def checked_part(part: bytes) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import importlib.util
 import itertools
 import os
@@ -38,6 +39,7 @@ class Server:
         self._numbers = itertools.count()
         self._settings = [] if durable else ["-c", "fsync=off", "-c", "full_page_writes=off"]
         self._process: subprocess.Popen[bytes] | None = None
+        atexit.register(self.close)  # it would outlive a program that ends without closing it
         try:
             self._programs = self._reachable(_installed())
             if self._user is not None:
@@ -122,6 +124,7 @@ class Server:
 
     def close(self) -> None:
         """Stop it and remove its files."""
+        atexit.unregister(self.close)
         self.stop(signal.SIGQUIT)
         shutil.rmtree(self._folder, ignore_errors=True)
 

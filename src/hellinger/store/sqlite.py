@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from hellinger.events import Event, Logged
+from hellinger.store._keeper import Keeper
 from hellinger.store._migrate import VERSION_TABLE, migrate
 from hellinger.store._pool import Pool
 from hellinger.store._sql import Session, SqlStore
@@ -34,7 +35,9 @@ __all__ = ["SqliteStore"]
 _Done = TypeVar("_Done")
 _DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR}  # the last: a table is missing
 _ROWS = 1024  # in one statement: SQLite may have been built to take no more than 32,766 values
-_WAL_BYTES = 64 << 20
+_WAL_BYTES = 32 << 20  # where the thread that keeps it small lags so far behind, the writer does it itself
+_PAGE_BYTES = 4096
+_ROW_BYTES = 1024  # about what a row takes besides its body, in pages of indices
 _LOAD = "INSERT INTO events (seq, key, kind, at, body) VALUES (?, ?, ?, ?, ?)"
 
 
@@ -63,6 +66,7 @@ class SqliteStore(SqlStore):
         self._held = self._hold() if exclusive else None
         self._turn = threading.Lock()
         self._writer: sqlite3.Connection | None = None
+        self._keeper = Keeper(lambda: self._connect("PRAGMA busy_timeout = 0"), self._turn)
         self._readers = Pool(lambda: self._connect("PRAGMA query_only = 1"))
         try:
             with self._translated():
@@ -103,6 +107,7 @@ class SqliteStore(SqlStore):
             "PRAGMA fullfsync = 1",
             "PRAGMA checkpoint_fullfsync = 1",
             f"PRAGMA journal_size_limit = {_WAL_BYTES}",
+            f"PRAGMA wal_autocheckpoint = {_WAL_BYTES // _PAGE_BYTES}",
             *pragmas,
         ):
             connection.execute(pragma)
@@ -147,6 +152,7 @@ class SqliteStore(SqlStore):
     def close(self) -> None:
         """Close the file; what is in the write-ahead log is brought home by the last to do so."""
         self._readers.close()
+        self._keeper.close()
         with self._turn:
             if self._writer is not None:
                 self._writer.close()
@@ -159,9 +165,14 @@ class SqliteStore(SqlStore):
 
     def _insert(self, events: Sequence[Event]) -> tuple[int, int]:
         if len(events) <= _ROWS:
-            with self._translated(), self._turn:
-                connection = self._the_writer()
-                return self._once_free(lambda: _insert_rows(connection, events))
+            try:  # said at length: a context manager written as a generator would cost as much as the row
+                with self._turn:
+                    connection = self._the_writer()
+                    done = self._once_free(lambda: _insert_rows(connection, events))
+                    self._keeper.wrote(sum(len(event[3]) for event in events) + _ROW_BYTES * len(events))
+                    return done
+            except sqlite3.Error as error:
+                raise self._said(error) from error
         with self._writing() as session:
             counts = [_insert_rows(session.connection, events[i : i + _ROWS]) for i in range(0, len(events), _ROWS)]
         return max(last for last, _ in counts), sum(added for _, added in counts)
@@ -178,6 +189,7 @@ class SqliteStore(SqlStore):
             try:
                 yield _Session(connection)
                 connection.execute("COMMIT")
+                self._keeper.wrote(_PAGE_BYTES * 256)  # a part of a snapshot or some thousand rows
             except BaseException:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
@@ -198,11 +210,12 @@ class SqliteStore(SqlStore):
 
         SQLite itself looks again only every tenth of a second: beside a busy writer it would hardly ever be lucky.
         """
-        until = time.monotonic() + self._timeout
+        until = 0.0
         while True:
             try:
                 return write()
             except sqlite3.OperationalError as error:
+                until = until or time.monotonic() + self._timeout
                 if _code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > until:
                     raise
             time.sleep(0.001)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sized
-from typing import Any
+from typing import Annotated, Any
 
 import orjson
+from fastapi import Query
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -13,7 +14,7 @@ from hellinger.serve.answers import ERROR_SCHEMA, ApiError
 from hellinger.serve.service import Service
 from hellinger.serve.settings import Settings
 
-__all__ = ["ERRORS", "json_response", "limited", "service_of", "short"]
+__all__ = ["ERRORS", "Control", "compared_with", "json_response", "limited", "service_of", "short"]
 
 ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"description": text, "content": {"application/json": {"schema": ERROR_SCHEMA}}}
@@ -28,11 +29,21 @@ ERRORS: dict[int | str, dict[str, Any]] = {
     }.items()
 }
 
+Control = Annotated[str | None, Query(max_length=64, description="Variant the others are compared with.")]
+
 
 def service_of(request: Request) -> Service:
     """The service behind the application."""
     service: Service = request.app.state.service
     return service
+
+
+def compared_with(service: Service, control: str | None) -> str | None:
+    """The control asked for, if there is such a variant."""
+    if control is not None and control not in service.desk.variants:
+        names = ", ".join(service.desk.variants)
+        raise ApiError(422, f"`control` must be one of {names}, but got {control!r}")
+    return control
 
 
 def json_response(content: Any, status: int = 200) -> Response:

@@ -13,8 +13,7 @@ from hellinger.ledger import RESOLUTIONS
 from hellinger.serve import export as exporting
 from hellinger.serve import models, standing
 from hellinger.serve.access import needs
-from hellinger.serve.answers import ApiError
-from hellinger.serve.routes._common import ERRORS, json_response, service_of
+from hellinger.serve.routes._common import ERRORS, Control, compared_with, json_response, service_of
 
 __all__ = ["router"]
 
@@ -24,16 +23,10 @@ Time = Annotated[datetime | None, Query(examples=["2026-01-31T12:00:00Z"])]
 
 @router.get("/experiment", response_model=models.Experiment)
 @needs("read")
-async def experiment(
-    request: Request,
-    control: Annotated[str | None, Query(max_length=64, description="Variant the others are compared with.")] = None,
-) -> Response:
+async def experiment(request: Request, control: Control = None) -> Response:
     """How the variants stand: totals, rates with intervals that are valid at every moment, lifts, and a sentence."""
     service = service_of(request)
-    if control is not None and control not in service.desk.variants:
-        names = ", ".join(service.desk.variants)
-        raise ApiError(422, f"`control` must be one of {names}, but got {control!r}")
-    return json_response(standing.standing(service, control))
+    return json_response(standing.standing(service, compared_with(service, control)))
 
 
 @router.get("/experiment/series", response_model=models.Series)

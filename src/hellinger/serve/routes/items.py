@@ -8,11 +8,12 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from hellinger.experiment import Totals, rate_bounds
+from hellinger.events import now
 from hellinger.ledger import STATES
 from hellinger.serve import listing, models
 from hellinger.serve.access import needs
 from hellinger.serve.answers import ApiError
+from hellinger.serve.live import Live
 from hellinger.serve.routes._common import ERRORS, json_response, limited, service_of, short
 from hellinger.serve.service import Service
 
@@ -50,17 +51,28 @@ async def page(
     ] = None,
     search: Annotated[str | None, Query(max_length=1024, description="Only those whose id has this in it.")] = None,
     sort: Annotated[
-        Literal["newest", "oldest", "impressions", "rewards", "estimate"], Query(description="Which come first.")
+        Literal["newest", "oldest", "impressions", "rewards", "estimate", "rising"],
+        Query(description="Which come first; with `rising`, only those whose rate of late is surely above the pool's."),
     ] = "newest",
+    reverse: Annotated[bool, Query(description="The last of that order first; `rising` has one order only.")] = False,
 ) -> Response:
     """List contents, a page at a time."""
     service = service_of(request)
     start = listing.offset(cursor)
-    found = await listing.matching(service.desk, tag=tag, state=state, search=search, sort=sort)
-    rows = listing.rows(service.desk, found[start : start + limit])
+    live: Live = request.app.state.live
+    rises = live.rising.find(now()) if sort == "rising" else None
+    found = await listing.matching(
+        service.desk, tag=tag, state=state, search=search, sort=sort, reverse=reverse, rises=rises
+    )
+    rows = listing.rows(service.desk, found[start : start + limit], rises)
     after = start + limit
     return json_response(
-        {"items": rows, "total": len(found), "next": listing.cursor(after) if after < len(found) else None}
+        {
+            "items": rows,
+            "total": len(found),
+            "next": listing.cursor(after) if after < len(found) else None,
+            "since": models.iso(rises.since) if rises is not None else None,
+        }
     )
 
 
@@ -72,16 +84,17 @@ async def one(item: str, request: Request) -> Response:
     slot = await _slot(service, item)
     held = service.desk.ledger.catalogue
     (metadata,) = await service.metadata([slot])
+    standings = service.desk.about(item)
+    ends = listing.intervals([(each["impressions"], each["rewards"]) for each in standings.values()])
     variants = {}
-    for name, standing in service.desk.about(item).items():
+    for (name, standing), (low, high) in zip(standings.items(), ends, strict=True):
         n, s = standing["impressions"], standing["rewards"]
-        low, high = rate_bounds([Totals(name, 0, int(n), s)])
         variants[name] = {
             "impressions": n,
             "rewards": s,
             "estimate": s / n if n else None,
-            "low": float(low[0]),
-            "high": float(high[0]),
+            "low": low,
+            "high": high,
             "index": standing["score"],
             "left": standing["left"],
         }

@@ -85,7 +85,8 @@ async def _drive(
             elif time.perf_counter() >= end:
                 break
             content = body()
-            head = f"POST {path} HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\ncontent-type: application/json\r\ncontent-length: {len(content)}\r\n\r\n"
+            head = f"POST {path} HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\ncontent-type: application/json\r\n"
+            head += f"content-length: {len(content)}\r\n\r\n"
             sent = time.perf_counter()
             link.waiter = loop.create_future()
             link.transport.write(head.encode() + content)  # type: ignore[attr-defined]

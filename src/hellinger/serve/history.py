@@ -1,0 +1,114 @@
+"""What the log says of one content, as far back as reading it stays cheap."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, NamedTuple
+
+import orjson
+
+from hellinger.events import Logged
+from hellinger.ledger import RESOLUTIONS, Request
+from hellinger.serve.models import iso
+from hellinger.store import Store
+
+__all__ = ["MOST", "history"]
+
+MOST = 200_000
+"""Events that are read at most, the newest first."""
+SECONDS = 2.0
+"""How long reading may take."""
+BLOCK = 2_000
+_REST = 0.002
+"""Seconds between two blocks: rankings come first."""
+_FINE = 3 * RESOLUTIONS["day"]
+"""Within this time a history is told by the hour, beyond by the day."""
+
+
+class _Found(NamedTuple):
+    events: list[Logged]
+    read: int
+    first: int
+    """Place in the log from which on everything was read."""
+
+
+def history(store: Store, item: str, since: int, last: int, *, most: int = MOST) -> dict[str, Any]:
+    """What became of a content over time: impressions and reward by variant, and what was done with it.
+
+    The log has no index by content; its newest events are looked through, back to where the content began, at most
+    ``most`` of them and for two seconds, and the answer says how far that was.
+
+    Parameters
+    ----------
+    since, last
+        Places in the log where the content began and where to start from.
+    """
+    found = _mentions(store, item, since, last, most)
+    requests: dict[str, Request] = {}
+    marks: list[dict[str, Any]] = []
+    cells: list[tuple[int, str, float, float]] = []
+    for event in found.events:
+        fields = event.fields
+        if event.kind == "rank" and item in fields["items"]:
+            request = requests[event.key] = Request.of(event.at, fields)
+            if request.counted:
+                cells.append((event.at, request.variant, 1.0, 0.0))
+        elif event.kind in ("feedback", "seen") and fields["item"] == item:
+            known = requests.get(fields["request"])
+            if known is None:
+                continue
+            shown = float(not fields.get("late") and known.see(item))
+            reward = known.give(item, fields["kind"], fields["points"]) if event.kind == "feedback" else 0.0
+            cells.append((event.at, known.variant, shown, reward))
+        elif event.kind == "import":
+            for row in fields["rows"]:
+                if row["item"] == item:
+                    cells.append((row["to"] or event.at, fields["variant"] or "", row["impressions"], row["rewards"]))
+        elif event.kind in ("item", "state", "leave") and fields["id"] == item:
+            marks.append(_mark(event, fields, since))
+    resolution = "hour" if not cells or max(cells)[0] - min(cells)[0] <= _FINE else "day"
+    return {
+        "item": item,
+        "complete": found.first <= since,
+        "events_read": found.read,
+        "resolution": resolution,
+        **_series(cells, RESOLUTIONS[resolution]),
+        "marks": marks,
+    }
+
+
+def _mentions(store: Store, item: str, since: int, last: int, most: int) -> _Found:
+    """Events whose body names the content, in the log's order."""
+    name = orjson.dumps(item).decode()
+    blocks: list[list[Logged]] = []
+    read, upper, until = 0, last, time.monotonic() + SECONDS
+    while upper >= since and read < most and time.monotonic() < until:
+        lower = max(since - 1, upper - BLOCK)
+        events = store.read(lower, upper - lower)
+        blocks.append([event for event in events if event.seq <= upper and name in event.body])
+        read += len(events)
+        upper = lower
+        time.sleep(_REST)
+    return _Found([event for block in reversed(blocks) for event in block], read, upper + 1)
+
+
+def _mark(event: Logged, fields: dict[str, Any], since: int) -> dict[str, Any]:
+    told: dict[str, Any] = {"at": iso(event.at), "what": "added" if event.seq == since else "changed"}
+    if event.kind == "state":
+        told["what"] = fields["state"]
+    elif event.kind == "leave":
+        told |= {"what": fields["reason"], "variant": fields["variant"]}
+    return told
+
+
+def _series(cells: list[tuple[int, str, float, float]], length: int) -> dict[str, Any]:
+    if not cells:
+        return {"steps": [], "variants": {}}
+    first, last = min(cells)[0] // length, max(cells)[0] // length
+    size = last - first + 1
+    columns: dict[str, dict[str, list[float]]] = {}
+    for at, variant, n, s in cells:
+        column = columns.setdefault(variant, {"impressions": [0.0] * size, "reward": [0.0] * size})
+        column["impressions"][at // length - first] += n
+        column["reward"][at // length - first] += s
+    return {"steps": [iso((first + step) * length) for step in range(size)], "variants": columns}

@@ -1,0 +1,87 @@
+"""Which contents do better of late than the pool does, from counts alone."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from hellinger.ledger import SHOWN, Ledger
+
+__all__ = ["LEAST", "Rises", "Rising", "wilson_lower"]
+
+HALF = 12 * 3_600_000
+LEAST = 20.0
+"""Impressions of late that a content needs to be judged by."""
+_Z = 1.6448536269514722
+"""Quantile of the normal distribution at 95 %."""
+_FRESH = 1000
+
+Floats = npt.NDArray[np.float64]
+
+
+class Rises(NamedTuple):
+    """The contents that are rising, best first."""
+
+    slots: npt.NDArray[np.int64]
+    impressions: Floats
+    rewards: Floats
+    low: Floats
+    since: int
+
+
+def wilson_lower(n: Floats, s: Floats) -> Floats:
+    """Wilson's lower bound for rates s/n, 95 % on one side: a lucky click does not lift a content with few impressions.
+
+    >>> wilson_lower(np.array([10.0, 1000.0]), np.array([1.0, 100.0])).round(4)
+    array([0.0231, 0.0855])
+    """
+    p = s / n
+    return (p + _Z * _Z / (2 * n) - _Z * np.sqrt((p * (1 - p) + _Z * _Z / (4 * n)) / n)) / (1 + _Z * _Z / n)
+
+
+class Rising:
+    """What contents have gathered in the last 12 to 24 hours.
+
+    Two copies of the counts are kept, taken every 12 hours; what came after the older one is *of late*. A content is
+    rising if it has at least ``LEAST`` impressions of late and Wilson's lower bound of their rate is above the rate of
+    all contents of late. A copy of the service knows of its own time since it started, and says since when.
+    """
+
+    def __init__(self, ledger: Ledger, at: int) -> None:
+        self._ledger = ledger
+        self._marks = [(at, *ledger.whole())]
+        self._cached: tuple[int, Rises] | None = None
+
+    @property
+    def since(self) -> int:
+        """When *of late* begins."""
+        return self._marks[0][0]
+
+    def turn(self, at: int) -> None:
+        """Let time pass."""
+        if at - self._marks[-1][0] >= HALF:
+            self._marks = [self._marks[-1], (at, *self._ledger.whole())]
+
+    def find(self, at: int) -> Rises:
+        """The contents that are rising, at most a second ago."""
+        if self._cached is None or not 0 <= at - self._cached[0] < _FRESH:
+            self._cached = (at, self._find())
+        return self._cached[1]
+
+    def _find(self) -> Rises:
+        since, n0, s0 = self._marks[0]
+        n, s = self._ledger.whole()
+        n[: n0.size] -= n0
+        s[: s0.size] -= s0
+        shown, gained = n.sum(), s.sum()
+        states = self._ledger.catalogue["state"]
+        slots = np.flatnonzero(n >= LEAST)
+        slots = slots[states[slots] == SHOWN]
+        low = wilson_lower(n[slots], np.clip(s[slots], 0.0, n[slots]))  # a late click may outlive its impression
+        above = low > (gained / shown if shown else 0.0)
+        slots, low = slots[above], low[above]
+        order = np.argsort(-low, kind="stable")
+        slots = slots[order]
+        return Rises(slots, n[slots], s[slots], low[order], since)

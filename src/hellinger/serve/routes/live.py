@@ -1,0 +1,47 @@
+"""The experiment as it goes on, and one content's story."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from starlette.requests import Request
+from starlette.responses import Response
+
+from hellinger.serve import models
+from hellinger.serve.access import needs
+from hellinger.serve.answers import ApiError
+from hellinger.serve.history import history as told
+from hellinger.serve.live import Live, Stream
+from hellinger.serve.routes._common import ERRORS, Control, compared_with, json_response, service_of
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/v1", tags=["experiment"], responses=ERRORS)
+_EVENTS: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-stream": {}}, "description": "Messages."}}
+
+
+@router.get("/stream", response_class=Response, responses=_EVENTS)
+@needs("read")
+async def stream(request: Request, control: Control = None) -> Response:
+    """Follow the experiment by server-sent events: ``hello`` with the last five minutes, then ``tick`` every second."""
+    live: Live = request.app.state.live
+    return Stream(live, compared_with(service_of(request), control))
+
+
+@router.get("/history", response_model=models.History, responses={404: {"description": "No such content."}})
+@needs("read")
+async def history(
+    request: Request, item: Annotated[str, Query(max_length=1024, description="Id of the content.")]
+) -> Response:
+    """A content over time, from the newest events of the log; ``complete``: they reach back to its beginning."""
+    service = service_of(request)
+    held = service.desk.ledger.catalogue
+    slot = held.slots.get(item)
+    if slot is None:
+        raise ApiError(404, f"`item` must be the id of a content, but got {item!r}")
+    live: Live = request.app.state.live
+    async with live.reading:  # reading costs time that rankings could use
+        since, last = int(held["since"][slot]), service.desk.ledger.seq
+        return json_response(await asyncio.to_thread(told, service.store, item, since, last))

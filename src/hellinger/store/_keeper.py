@@ -1,0 +1,65 @@
+"""Bring SQLite's write-ahead log home on a thread of its own, so that no append has to wait while it does."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager, closing
+
+__all__ = ["Keeper"]
+
+_LOG = logging.getLogger("hellinger.store")
+_DUE = 4 << 20
+_CHECKPOINT = "PRAGMA wal_checkpoint(PASSIVE)"
+
+
+class Keeper:
+    """Checkpoints whenever enough has been written; the thread begins with the first.
+
+    Parameters
+    ----------
+    connect
+        Opens a connection for the thread.
+    turn
+        Held by whoever writes.
+    """
+
+    def __init__(self, connect: Callable[[], sqlite3.Connection], turn: AbstractContextManager[bool]) -> None:
+        self._connect = connect
+        self._turn = turn
+        self._written = 0
+        self._due = threading.Event()
+        self._closed = False
+        self._thread: threading.Thread | None = None
+
+    def wrote(self, size: int) -> None:
+        """Take note of about so many bytes; the writer calls it in its turn."""
+        self._written += size
+        if self._written >= _DUE:
+            self._written = 0
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="hellinger-checkpoints", daemon=True)
+                self._thread.start()
+            self._due.set()
+
+    def _run(self) -> None:
+        with closing(self._connect()) as connection:
+            while self._due.wait() and not self._closed:
+                self._due.clear()
+                try:
+                    connection.execute(_CHECKPOINT).fetchone()
+                    # the log is begun anew only when nothing is left to bring home, and meanwhile more was written:
+                    # that little once more, with the writer waiting
+                    with self._turn:
+                        connection.execute(_CHECKPOINT).fetchone()
+                except sqlite3.Error as error:  # whoever writes meets it too, and can tell somebody
+                    _LOG.warning("a checkpoint failed, and is left for the next: %s", error)
+
+    def close(self) -> None:
+        """End the thread; not to be called in the writer's turn."""
+        self._closed = True
+        self._due.set()
+        if self._thread is not None:
+            self._thread.join()

@@ -1,0 +1,304 @@
+"""A ledger that remembers nothing: every figure computed anew from the list of all events. And logs to try it on."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+from hellinger.events import Event, Logged
+from hellinger.experiment import Pages, Totals
+from hellinger.ledger import RESOLUTIONS, STATES, Ledger
+
+NAMES = ["a", "b", "c/d", "é"]
+VARIANTS = ["one", "two"]
+SEGMENTS = [None, "tablet"]
+KINDS = ["click", "like", "share"]
+POINTS = [0.0, 0.25, 0.5, 1.0]
+TAGS: list[list[str]] = [[], ["x"], ["x", "y"]]
+
+
+# The model ----------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Content:
+    since: int
+    said: int
+    added_at: int
+    expires_at: int
+    tags: tuple[str, ...]
+    state: str = "shown"
+    gone: dict[str, dict[str, Any]] = field(default_factory=dict)
+    n: dict[tuple[str, str], float] = field(default_factory=lambda: defaultdict(float))
+    s: dict[tuple[str, str], float] = field(default_factory=lambda: defaultdict(float))
+
+
+def contents(events: Sequence[Logged]) -> dict[str, Content]:
+    """The catalogue, without counts."""
+    held: dict[str, Content] = {}
+    for event in events:
+        fields = event.fields
+        content = held.get(fields.get("id", ""))
+        if event.kind == "item":
+            date, tags = fields["expires_at"] or 0, tuple(fields["tags"])
+            if content is None:
+                held[fields["id"]] = Content(event.seq, event.seq, event.at, date, tags)
+                continue
+            revived = content.state == "expired" and date != content.expires_at and (date == 0 or date > event.at)
+            content.said, content.expires_at, content.tags = event.seq, date, tags
+            content.state = "shown" if revived else content.state
+        elif event.kind == "state" and content is not None:
+            wanted = fields["state"]
+            if wanted == "deleted":
+                del held[fields["id"]]
+            elif wanted == "hidden":
+                content.state = "hidden" if content.state == "shown" else content.state
+            elif wanted == "shown":
+                content.state = "shown" if content.state == "hidden" else content.state
+            elif content.state == "shown" and content.expires_at == fields["expires_at"]:
+                content.state = "expired"
+        elif event.kind == "leave" and content is not None and content.since == fields["since"]:
+            content.gone[fields["variant"]] = {
+                "reason": fields["reason"],
+                "at": event.at,
+                "impressions": fields["impressions"],
+                "rewards": fields["rewards"],
+            }
+    return held
+
+
+@dataclass
+class Model:
+    """What a log amounts to."""
+
+    events: Sequence[Logged]
+    rounds: dict[tuple[str, str], float] = field(default_factory=lambda: defaultdict(float))
+    cells: dict[tuple[str, int, str], list[float]] = field(default_factory=lambda: defaultdict(lambda: [0.0, 0.0, 0.0]))
+    pages: dict[str, dict[str, float]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.contents = contents(self.events)
+        self.pages = {v: {"count": 0.0, "squares": 0.0, "largest": 0.0, "most": 0.0} for v in VARIANTS}
+        for event in self.events:
+            if event.kind == "rank":
+                self._request(event)
+            elif event.kind == "import":
+                self._import(event)
+
+    def _request(self, event: Logged) -> None:
+        fields = event.fields
+        place = fields["variant"], fields["segment"] or ""
+        thread = [e for e in self.events if e.key.startswith(f"{event.key}/")]
+        earned = 0.0
+        self._add(fields["variant"], event.at, 1, len(fields["items"]) if fields["counted"] else 0, 0)
+        for item in fields["items"]:
+            content = self.contents.get(item)
+            if content is not None and content.since > fields["through"]:
+                content = None
+            shown = [event.at] if fields["counted"] else []
+            points = 0.0
+            for one in (e for e in thread if e.fields["item"] == item):
+                if not one.fields.get("late") and not shown:
+                    shown = [one.at]
+                    self._add(fields["variant"], one.at, 0, 1, 0)
+                rise = min(1.0, points + one.fields.get("points", 0.0)) - min(1.0, points)
+                points += one.fields.get("points", 0.0)
+                self._add(fields["variant"], one.at, 0, 0, rise)
+            self.rounds[place] += len(shown)
+            earned += min(1.0, points)
+            if content is not None:
+                content.n[place] += len(shown)
+                content.s[place] += min(1.0, points)
+        pages = self.pages[fields["variant"]]
+        pages["count"] += 1
+        pages["squares"] += earned**2
+        pages["largest"] = max(pages["largest"], len(fields["items"]))
+        pages["most"] = max(pages["most"], earned)
+
+    def _import(self, event: Logged) -> None:
+        fields = event.fields
+        variant, segment = fields["variant"] or "", fields["segment"] or ""
+        before = contents([e for e in self.events if e.seq < event.seq])
+        for row in fields["rows"]:
+            n, s = row["impressions"], row["rewards"]
+            self.rounds[variant, segment] += n
+            if variant:
+                self._add(variant, min(row["to"] or event.at, event.at), 0, n, s)
+                pages = self.pages[variant]
+                pages["count"] += n
+                pages["squares"] += s
+                pages["largest"] = max(pages["largest"], n > 0)
+                pages["most"] = max(pages["most"], s > 0)
+            then, now = before.get(row["item"]), self.contents.get(row["item"])
+            if then is not None and now is not None and then.since == now.since:
+                now.n[variant, segment] += n
+                now.s[variant, segment] += s
+
+    def _add(self, variant: str, at: int, *figures: float) -> None:
+        for name, length in (("all", 1 << 60), *RESOLUTIONS.items()):
+            cell = self.cells[name, at // length, variant]
+            cell[:] = [a + b for a, b in zip(cell, figures, strict=True)]
+
+    def check(self, ledger: Ledger) -> None:
+        """The ledger says the same, in everything."""
+        held = ledger.catalogue
+        assert ledger.seq == (self.events[-1].seq if self.events else 0)
+        assert set(held.slots) == set(self.contents)
+        assert held.live == sum(content.state == "shown" for content in self.contents.values())
+        places = {key for key in self.rounds if self.rounds[key]}
+        assert places <= set(ledger.counts)
+        for key in ledger.counts:
+            assert ledger.rounds(variants=[key[0]], segment=key[1]) == self.rounds[key]
+        for name, content in self.contents.items():
+            slot = held.slots[name]
+            assert held.ids[slot] == name
+            for column in ("since", "said", "added_at", "expires_at"):
+                assert held[column][slot] == getattr(content, column), column
+            assert (STATES[held["state"][slot]], held.tags_of(slot)) == (content.state, content.tags)
+            assert {v: left[slot] for v, left in ledger.gone.items() if slot in left} == content.gone
+            for key in ledger.counts:
+                n, s = ledger.sums([slot], variants=[key[0]], segment=key[1])
+                assert (n[0], s[0]) == (content.n[key], content.s[key]), (name, key)
+        series = ledger.series
+        for variant in VARIANTS:
+            zeros = [0.0, 0.0, 0.0]
+            assert list(series.totals.get(variant, zeros)) == self.cells["all", 0, variant]
+            for name in RESOLUTIONS:
+                steps = {step for what, step, v in self.cells if (what, v) == (name, variant)}
+                for step in steps:
+                    assert series.steps[name].get(step, {}).get(variant, zeros) == self.cells[name, step, variant]
+            pages = series.pages.get(variant)
+            if pages is not None:
+                np.testing.assert_allclose(pages.as_json(), list(self.pages[variant].values()), rtol=1e-12)
+                requests, impressions, reward = series.totals.get(variant, zeros)
+                together = Pages(pages.count, pages.squares, pages.largest, pages.most)
+                Totals(variant, int(requests), int(impressions), reward, together).check()
+
+
+# Logs -----------------------------------------------------------------------------------------------------
+
+
+class Log:
+    """A log in memory: each key once, in order; with ``thread`` as stores have it."""
+
+    def __init__(self) -> None:
+        self.events: list[Logged] = []
+        self.keys: set[str] = set()
+
+    def append(self, event: Event) -> Logged | None:
+        """Write an event, unless its key is there."""
+        if event.key in self.keys:
+            return None
+        self.keys.add(event.key)
+        self.events.append(Logged(len(self.events) + 1, *event))
+        return self.events[-1]
+
+    def thread(self, keys: Sequence[str]) -> list[Logged]:
+        """Events of these requests."""
+        return [e for e in self.events if any(e.key == key or e.key.startswith(f"{key}/") for key in keys)]
+
+
+Command = tuple[Any, ...]
+
+_item = st.tuples(
+    st.just("item"), st.sampled_from(NAMES), st.sampled_from(TAGS), st.sampled_from([None, -1, 50, 10**6])
+)
+_state = st.tuples(
+    st.just("state"), st.sampled_from(NAMES), st.sampled_from(STATES + ("deleted", "hidden")), st.booleans()
+)
+_rank = st.tuples(
+    st.just("rank"),
+    st.sampled_from(VARIANTS),
+    st.sampled_from(SEGMENTS),
+    st.lists(st.sampled_from(NAMES), max_size=3, unique=True),
+    st.booleans(),
+    st.integers(0, 4),
+)
+_feedback = st.tuples(
+    st.just("feedback"),
+    st.integers(0, 9),
+    st.integers(0, 2),
+    st.sampled_from(KINDS),
+    st.sampled_from(POINTS),
+    st.booleans(),
+)
+_seen = st.tuples(st.just("seen"), st.integers(0, 9), st.integers(0, 2))
+_import = st.tuples(
+    st.just("import"),
+    st.sampled_from([None, *VARIANTS]),
+    st.sampled_from(SEGMENTS),
+    st.lists(
+        st.tuples(st.sampled_from(NAMES), st.integers(0, 5), st.floats(0, 1), st.sampled_from([None, -(10**8), 10**9])),
+        min_size=1,
+        max_size=3,
+    ),
+)
+_leave = st.tuples(st.just("leave"), st.sampled_from(VARIANTS), st.sampled_from(NAMES), st.booleans())
+_wait = st.tuples(st.just("wait"), st.sampled_from([1, 100, 70_000, 10**8, -50_000]))
+commands = st.lists(
+    st.one_of(_item, _item, _rank, _rank, _feedback, _feedback, _feedback, _seen, _state, _import, _leave, _wait),
+    max_size=50,
+)
+"""Things that happen, to be made events by :func:`written`. Contents are there to begin with."""
+
+START = 1_700_000_000_000
+
+
+def written(happenings: Sequence[Command]) -> Log:
+    """The log of what happens."""
+    log, at = Log(), START
+    ranks: list[Logged] = []
+    for happening in [("item", name, [], None) for name in NAMES[:2]] + list(happenings):
+        number = len(log.events) + 1
+        match happening:
+            case "wait", step:
+                at += step
+            case "item", name, tags, expires:
+                date = None if expires is None else at + expires
+                fields = {"id": name, "tags": tags, "expires_at": date, "metadata": None}
+                log.append(Event.of(f"item/{number}", "item", at, fields))
+            case "state", name, state, right:
+                held = contents(log.events).get(name)
+                date = held.expires_at if held is not None and right else 1
+                fields = {"id": name, "state": state} | ({"expires_at": date} if state == "expired" else {})
+                log.append(Event.of(f"state/{number}", "state", at, fields))
+            case "rank", variant, segment, items, counted, lag:
+                through = max(0, len(log.events) - lag)
+                then = contents(log.events[:through])
+                shown = [item for item in items if item in then]
+                fields = {"variant": variant, "segment": segment, "counted": counted, "through": through}
+                event = log.append(Event.of(f"r{number}", "rank", at, fields | {"items": shown}))
+                assert event is not None
+                ranks.append(event)
+            case ("feedback" | "seen") as kind, which, position, *more:
+                if not ranks:
+                    continue
+                rank = ranks[-1 - which % len(ranks)]
+                items = rank.fields["items"]
+                if not items:
+                    continue
+                fields = {"request": rank.key, "item": items[position % len(items)]}
+                label = "seen!"
+                if kind == "feedback":
+                    label, points, late = more
+                    fields |= {"kind": label, "points": 0.0 if late else points, "late": late, "happened": None}
+                log.append(Event.of(f"{rank.key}/{label}/{fields['item']}", kind, at, fields))
+            case "import", variant, segment, rows:
+                told = [
+                    {"item": i, "impressions": n, "rewards": round(n * s * 8) / 8, "from": None, "to": to and at + to}
+                    for i, n, s, to in rows
+                ]
+                fields = {"batch": str(number), "variant": variant, "segment": segment, "rows": told}
+                log.append(Event.of(f"import/{number}", "import", at, fields))
+            case "leave", variant, name, right:
+                held = contents(log.events).get(name)
+                since = held.since if held is not None and right else 0
+                fields = {"variant": variant, "id": name, "since": since, "reason": "graduated"}
+                fields |= {"impressions": 3, "rewards": 1}
+                log.append(Event.of(f"leave/{variant}/{since}", "leave", at, fields))
+    return log

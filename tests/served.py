@@ -1,0 +1,54 @@
+"""A whole service on a real port, in a thread of the test's process."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import uvicorn
+from fastapi import FastAPI
+
+from hellinger.serve.app import create_app
+from hellinger.serve.keys import Keys
+from hellinger.serve.service import Service
+from hellinger.serve.settings import Settings
+
+
+class Served(NamedTuple):
+    url: str
+    app: FastAPI
+
+    @property
+    def service(self) -> Service:
+        found: Service = self.app.state.service
+        return found
+
+
+def application(folder: Path, **settings: Any) -> FastAPI:
+    given = {"database": f"sqlite:///{folder}/log.db", "log_level": "error", "seed": 1} | settings
+    return create_app(Settings(**given), Keys())
+
+
+@contextmanager
+def serving(folder: Path, port: int = 0, **settings: Any) -> Iterator[Served]:
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind(("127.0.0.1", port))
+    app = application(folder, **settings)
+    server = uvicorn.Server(uvicorn.Config(app, http="httptools", ws="none", log_config=None, lifespan="on"))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+    thread.start()
+    try:
+        while not server.started:
+            assert thread.is_alive(), "the service did not start"
+            time.sleep(0.01)
+        yield Served(f"http://127.0.0.1:{listener.getsockname()[1]}", app)
+    finally:
+        server.should_exit = True
+        thread.join()
+        listener.close()
