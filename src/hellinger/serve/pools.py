@@ -49,18 +49,12 @@ class Pools:
             name: SegmentedPool(spec, enough=enough, seed=seed + number, leaving=leaving)
             for number, (name, spec) in enumerate(variants.items())
         }
-<<<<<<< HEAD
-        self._waiting: dict[tuple[str, str], tuple[list[int], list[float], list[float]]] = {}
-        self._coming: dict[int, None] = {}
-        self._departed: list[tuple[str, int, Departure]] = []
-=======
         self._waiting: dict[tuple[str, str], _Waiting] = {}
         self._coming: list[int] = []
         """Contents that have appeared and are not in the pools yet."""
         self._leaving: dict[str, dict[int, Departure]] = {name: {} for name in variants}
         """Contents that have left a variant's pool by themselves, before the log has it."""
         self._told: set[tuple[str, int]] = set()
->>>>>>> main
         self.dates: list[int] = []
         """Contents that have been shown, or whose date of expiry has changed, since this was last emptied."""
         for name in self.of:
@@ -70,20 +64,12 @@ class Pools:
     # What an event changes ----------------------------------------------------------------------------
 
     def appears(self, slot: int) -> None:
-<<<<<<< HEAD
-        """Show a content, new or again; many are put in place at once, by :meth:`settle` or when it matters."""
-        if self._waiting:
-            self.settle()
-        self._coming[slot] = None
-=======
         """Show a content, new or again."""
         self._coming.append(slot)
         self.dates.append(slot)
->>>>>>> main
 
     def vanishes(self, slot: int) -> None:
         """Hide a content; one that has expired need not be kept."""
-        self.settle()
         if self.ledger.catalogue["state"][slot] == EXPIRED:
             self.ends(slot)
         else:
@@ -124,19 +110,7 @@ class Pools:
 
     def retagged(self, slot: int) -> None:
         """Put a content back with its new tags."""
-<<<<<<< HEAD
-        self.settle()
-        name = self.ledger.catalogue.ids[slot]
-        for variant, pool in self.of.items():
-            if name in pool:
-                pool.remove(name)
-                self._put(variant, pool, [slot])
-
-    def dated(self, slot: int) -> None:
-        """Note that a content has a date of expiry."""
-=======
         self.reload([slot])
->>>>>>> main
         self.dates.append(slot)
 
     def reload(self, slots: list[int]) -> None:
@@ -157,12 +131,7 @@ class Pools:
         self, variant: str, segment: str, slots: Sequence[int], n: Sequence[float], s: Sequence[float], gone: float
     ) -> None:
         """Note counts, for :meth:`settle`."""
-<<<<<<< HEAD
-        if self._coming:  # they are put in place with what the ledger has of them, which is not this yet
-            self.settle()
-=======
         self._come()  # before the ledger has these counts, or they would come in twice
->>>>>>> main
         waiting = self._waiting.get((variant, segment))
         if waiting is None:
             waiting = self._waiting[variant, segment] = _Waiting()
@@ -173,12 +142,7 @@ class Pools:
 
     def settle(self) -> None:
         """Bring what was noted into the pools."""
-<<<<<<< HEAD
-        if self._coming:
-            self._arrive()
-=======
         self._come()
->>>>>>> main
         if not self._waiting:
             return
         waiting, self._waiting = self._waiting, {}
@@ -243,28 +207,6 @@ class Pools:
             return list({name for name, _ in self.ledger.counts})
         return [variant, COMMON]
 
-<<<<<<< HEAD
-    def _put(self, variant: str, pool: SegmentedPool, slots: list[int]) -> None:
-        """Add contents with what they have achieved so far, which is no new experience."""
-        held = self.ledger.catalogue
-        self._fill(variant, pool, slots)
-        hidden = [held.ids[slot] for slot in slots if held["state"][slot] == HIDDEN]
-        if hidden:
-            pool.hide(hidden)
-
-    def _arrive(self) -> None:
-        ids = self.ledger.catalogue.ids
-        coming, self._coming = list(self._coming), {}
-        for variant, pool in self.of.items():
-            gone = self.ledger.gone.get(variant, ())
-            back = [ids[slot] for slot in coming if ids[slot] in pool]
-            if back:
-                pool.unhide(back)
-            known = set(back)
-            self._put(variant, pool, [slot for slot in coming if ids[slot] not in known and slot not in gone])
-
-=======
->>>>>>> main
     def _load(self, variant: str) -> None:
         held, pool = self.ledger.catalogue, self.of[variant]
         slots = np.flatnonzero(held["state"][: len(held.ids)] <= HIDDEN)
