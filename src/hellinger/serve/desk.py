@@ -353,7 +353,6 @@ class Desk:
                 self.pools.cover(slot)
                 self._covered.add(slot)
                 self._ripe.append((due, slot))
-        self.pools.settle()
 
     def sweep(self) -> None:
         """Look for contents beyond hope."""
