@@ -209,7 +209,7 @@ _item = st.tuples(
     st.just("item"), st.sampled_from(NAMES), st.sampled_from(TAGS), st.sampled_from([None, -1, 50, 10**6])
 )
 _state = st.tuples(
-    st.just("state"), st.sampled_from(NAMES), st.sampled_from(STATES + ("deleted", "hidden")), st.booleans()
+    st.just("state"), st.sampled_from(NAMES), st.sampled_from((*STATES, "deleted", "hidden")), st.booleans()
 )
 _rank = st.tuples(
     st.just("rank"),

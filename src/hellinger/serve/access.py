@@ -72,7 +72,7 @@ class Doors:
             endpoint = route.endpoint if route.endpoint is not None else getattr(route, "app", None)
             methods = frozenset(route.methods) if route.methods else None
             pattern: re.Pattern[str] = route.path_regex
-            template = route.path or "/"
+            template = re.sub(r":\w+}", "}", route.path or "/")  # as the OpenAPI document writes it
             self._routes.append((pattern, methods, template, role_of(endpoint)))
             if "{" not in template and methods:
                 static |= {(method, template) for method in methods}

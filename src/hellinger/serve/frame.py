@@ -61,7 +61,13 @@ def make_app(
     app.add_middleware(Shell, owner=app, settings=settings, keys=keys, metrics=metrics)
     app.openapi = lambda: _document(app)  # type: ignore[method-assign]
 
-    @app.get("/metrics", tags=["operation"], summary="Figures for Prometheus", response_class=Response)
+    @app.get(
+        "/metrics",
+        tags=["operation"],
+        summary="Figures for Prometheus",
+        response_class=Response,
+        responses={200: {"description": "The figures.", "content": {"text/plain": {"schema": {"type": "string"}}}}},
+    )
     @needs("read")
     async def figures() -> Response:
         content, kind = metrics.page()
