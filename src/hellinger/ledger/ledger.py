@@ -13,10 +13,23 @@ from hellinger.ledger.catalogue import DELETED, EXPIRED, HIDDEN, SHOWN, STATES, 
 from hellinger.ledger.requests import Request, Requests, request_of
 from hellinger.ledger.series import Series
 
-__all__ = ["COMMON", "Counts", "Ledger", "Listener"]
+__all__ = ["COMMON", "Columns", "Counts", "Ledger", "Listener", "added"]
 
 COMMON = ""
 """Instead of a variant: counts brought in from elsewhere, which every variant learns from."""
+
+
+Columns = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
+"""Impressions and rewards."""
+
+
+def added(columns: Iterable[Columns], size: int) -> Columns:
+    """The sum of several, each of so many slots."""
+    n, s = np.zeros(size), np.zeros(size)
+    for more_n, more_s in columns:
+        n += more_n
+        s += more_s
+    return n, s
 
 
 class Counts:
@@ -53,9 +66,7 @@ class Counts:
             np.add.at(self._n, slots, n)
             np.add.at(self._s, slots, s)
 
-    def of(
-        self, slots: npt.NDArray[np.intp] | slice, size: int
-    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    def of(self, slots: npt.NDArray[np.intp] | slice, size: int) -> Columns:
         """Impressions and rewards of these contents, in a catalogue of so many."""
         self._settle()
         self._n, self._s = grown(self._n, size), grown(self._s, size)
@@ -321,15 +332,17 @@ class Ledger:
             if variant in wanted and segment in (None, held)
         )
 
-    def whole(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """Impressions and rewards of every slot, over all variants and segments."""
+    def views(self) -> list[Columns]:
+        """Impressions and rewards of every slot in each variant and segment: the ledger's own arrays, to be read only.
+
+        Other threads may read them; what is counted meanwhile may be in them or not.
+        """
         size = len(self.catalogue.ids)
-        n, s = np.zeros(size), np.zeros(size)
-        for counts in self.counts.values():
-            more_n, more_s = counts.of(slice(size), size)
-            n += more_n
-            s += more_s
-        return n, s
+        return [counts.of(slice(size), size) for counts in self.counts.values()]
+
+    def whole(self) -> Columns:
+        """Impressions and rewards of every slot, over all variants and segments."""
+        return added(self.views(), len(self.catalogue.ids))
 
     @property
     def segments(self) -> list[str]:
