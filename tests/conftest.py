@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from hellinger.store._throwaway import Server
+from live import Launcher
 
 
 @pytest.fixture(scope="session")
@@ -18,3 +19,10 @@ def postgresql() -> Iterator[Server]:
         pytest.skip(str(missing))
     with server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def launcher() -> Iterator[Launcher]:
+    """What services are started from."""
+    with Launcher() as started:
+        yield started

@@ -297,3 +297,16 @@ def test_sums_are_over_what_is_asked_for() -> None:
     np.testing.assert_array_equal(n, [1, 0])
     assert ledger.segments == ["tablet"]
     assert ledger.rounds(variants=["two"]) == 1
+
+
+def test_late_feedback_is_no_confirmation_even_when_recalled() -> None:
+    happenings: list[Command] = [
+        ("rank", "one", None, ["a"], False, 0),
+        ("feedback", 0, 0, "click", 1.0, True),
+        ("seen", 0, 0),
+        ("feedback", 0, 0, "like", 0.5, False),
+    ]
+    log = written(happenings)
+    ledger = folded(log, cache=0, batch=1)
+    Model(log.events).check(ledger)
+    assert ledger.series.totals["one"] == [1, 1, 0.5]

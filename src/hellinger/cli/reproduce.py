@@ -23,13 +23,18 @@ def reproduce(
     out: Annotated[Path, typer.Option(help="Folder for report, numbers and figures.")] = Path("reproduction"),
     runs: Annotated[int, typer.Option(help="Runs of each policy.")] = 200,
     seed: Annotated[int, typer.Option(help="What the runs are drawn from.")] = 0,
+    sites: Annotated[
+        int | None, typer.Option(help="Simulated sites for the two months of traffic: 4, or 10 with --full.")
+    ] = None,
+    contents: Annotated[int, typer.Option(help="Contents on each site.")] = 10_000,
+    full: Annotated[bool, typer.Option("--full", help="Scan traffic to 3,000 impressions per content.")] = False,
     json: JsonFlag = False,
 ) -> None:
     """Run the paper's simulations again: its figures, and its claims one by one."""
     from hellinger.lab.reproduce import reproduce as run  # matplotlib and Polars, only where they are needed
 
     with stages() as say:
-        found = run(out, runs=runs, seed=seed, say=say)
+        found = run(out, runs=runs, seed=seed, sites=sites, contents=contents, full=full, say=say)
     if json:
         emit(found.record)
         return

@@ -30,12 +30,15 @@ class Site(NamedTuple):
         Impressions between two refreshes of the counts.
     arrivals
         Contents that come, and oldest ones that go, every ``day`` impressions; 0 for a pool that stays.
+    repeats
+        How often a batch shows the same contents; 1 where all its impressions are of different ones.
     """
 
     contents: int
     batch: int
     arrivals: int = 0
     day: int = 0
+    repeats: int = 1
 
 
 @helper
@@ -45,16 +48,17 @@ def _draw(seed: int, content: int, impression: Any) -> float:
 
 
 @jit
-def _show(items: Any, slots: Slots, rates: Floats, seed: int) -> float:
-    """Give each of these contents an impression; returns the clicks. A content's key says which it is."""
+def _show(items: Any, slots: Slots, rates: Floats, seed: int, repeats: int) -> float:
+    """Give each of these contents so many impressions; returns the clicks. A content's key says which it is."""
     clicks = 0.0
     for j in range(slots.size):
         item = items[slots[j]]
-        click = _draw(seed, item["key"], np.int64(item["n"])) < rates[item["key"]]
-        item["n"] += 1.0
-        if click:
-            item["s"] += 1.0
-            clicks += 1.0
+        for _ in range(repeats):
+            click = _draw(seed, item["key"], np.int64(item["n"])) < rates[item["key"]]
+            item["n"] += 1.0
+            if click:
+                item["s"] += 1.0
+                clicks += 1.0
     return clicks
 
 
@@ -79,7 +83,8 @@ def live(
     store.add(np.arange(held), held, n=0.0, s=0.0, tags=0, stratum=0, born=0.0)
     prior = Prior(rule, learned=learned)
     rng = np.random.default_rng(seed)
-    slots, rows, values = np.empty(site.batch, np.int64), np.empty((site.batch, 4), np.int64), np.empty(held)
+    wide = site.batch // site.repeats
+    slots, rows, values = np.empty(wide, np.int64), np.empty((wide, 4), np.int64), np.empty(held)
     everything, everyone = np.empty(0, np.bool_), np.arange(held)
     merge: Any = None
     shown, clicks, come, next_day = 0, 0.0, held, site.day if site.arrivals else math.inf
@@ -105,9 +110,9 @@ def live(
                 _thompson(rule.family, store.items, prior.table[0], rng, values)
             else:
                 _rule.fill(rule, store.items["s"].copy(), store.items["n"].copy(), total + 1.0, rng, values)
-            best = np.argpartition(values, held - site.batch)[held - site.batch :] if site.batch < held else everyone
+            best = np.argpartition(values, held - wide)[held - wide :] if wide < held else everyone
             slots[:] = best
-        clicks += _show(store.state.items, slots, rates, seed)
+        clicks += _show(store.state.items, slots, rates, seed, site.repeats)
         store.settle(slots)
         shown += site.batch
         prior.heed(float(shown), held if not merging else 0)

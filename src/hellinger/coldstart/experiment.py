@@ -7,13 +7,14 @@ first, second, … impression is clicked or not whichever policy gives it, so th
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
+from hellinger.coldstart._ratio import paired_ratio
+from hellinger.coldstart._spread import spread
 from hellinger.coldstart._world import Site, live
 from hellinger.errors import UnknownNameError, require
 from hellinger.policies import policy
@@ -129,26 +130,14 @@ def perform(plan: Plan, task: _Task) -> list[float]:
 def run(plan: Plan, *, jobs: int = 1, progress: Callable[[int, int], None] | None = None) -> list[Result]:
     """Run a plan in so many processes; ``progress`` is told how many of how many runs are done."""
     everything = list(tasks(plan.check()))
-    found: dict[_Task, list[float]] = {}
-    if jobs == 1:
-        for task in everything:
-            found[task] = perform(plan, task)
-            if progress is not None:
-                progress(len(found), len(everything))
-    else:
-        with ProcessPoolExecutor(jobs) as executor:
-            waiting = {executor.submit(perform, plan, task): task for task in everything}
-            for future in as_completed(waiting):
-                found[waiting[future]] = future.result()
-                if progress is not None:
-                    progress(len(found), len(everything))
+    found = spread(partial(perform, plan), everything, jobs=jobs, progress=progress)
     clicks: dict[tuple[str, bool, str, int], list[float]] = {}
-    for task in everything:
-        for impressions, value in zip(task.impressions, found[task], strict=True):
+    for task, values in zip(everything, found, strict=True):
+        for impressions, value in zip(task.impressions, values, strict=True):
             clicks.setdefault((task.law, task.arrivals, task.policy, impressions), []).append(value)
     order = {name: place for place, name in enumerate(plan.policies)}
     found_in_order = sorted(clicks.items(), key=lambda item: order[item[0][2]])  # stable: settings stay as they are
-    return [Result(*key, tuple(values)) for key, values in found_in_order]
+    return [Result(*key, tuple(each)) for key, each in found_in_order]
 
 
 class Comparison(NamedTuple):
@@ -171,24 +160,16 @@ class Comparison(NamedTuple):
 
 
 def compare(results: list[Result]) -> list[Comparison]:
-    """Ours against every policy in every setting.
-
-    The ratio is that of the means, its interval Student's by linearisation: oursᵢ − ratio·theirsᵢ, seed by seed.
-    """
-    from scipy.stats import t as student
-
+    """Ours against every policy in every setting, by the ratio of the means."""
     ours = {(r.law, r.arrivals, r.impressions): r for r in results if r.policy == OURS}
     out = []
     for result in results:
         mine = ours.get((result.law, result.arrivals, result.impressions))
         if mine is None:
             continue
-        mean, own, size = float(np.mean(result.clicks)), float(np.mean(mine.clicks)), len(mine.clicks)
+        mean, own = float(np.mean(result.clicks)), float(np.mean(mine.clicks))
         require(mean > 0, "every policy gets clicks (else give more impressions)", policy=result.policy, clicks=mean)
-        ratio = own / mean
-        rest = np.array(mine.clicks) - ratio * np.array(result.clicks)
-        half = float(student.ppf(0.975, size - 1)) * float(rest.std(ddof=1)) / math.sqrt(size) / mean
-        low, high = ratio - half, ratio + half
+        ratio, low, high = paired_ratio(mine.clicks, result.clicks)
         out.append(
             Comparison(result.law, result.arrivals, result.impressions, result.policy, mean, own, ratio, low, high)
         )

@@ -10,18 +10,24 @@ from hellinger.figures.box import draw_final
 from hellinger.figures.curve import Curve, Line, draw_average, draw_regret
 from hellinger.figures.latency import Timing, draw_latency
 from hellinger.figures.ranking import Place, draw_ranking
+from hellinger.figures.sharing import Lead, LeadPanel, Reward, draw_leads, draw_rewards
 
 __all__ = [
     "Curve",
+    "Lead",
+    "LeadPanel",
     "Line",
     "Place",
+    "Reward",
     "Timing",
     "colours",
     "draw_average",
     "draw_final",
     "draw_latency",
+    "draw_leads",
     "draw_ranking",
     "draw_regret",
+    "draw_rewards",
     "render",
     "save",
 ]

@@ -15,7 +15,20 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-__all__ = ["COLUMN", "DPI", "INK", "QUIET", "blank", "colours", "kin_colour", "render", "save", "spread_axis", "styled"]
+__all__ = [
+    "COLUMN",
+    "DPI",
+    "INK",
+    "QUIET",
+    "blank",
+    "colours",
+    "kin_colour",
+    "render",
+    "save",
+    "several",
+    "spread_axis",
+    "styled",
+]
 
 COLUMN = 3.5
 """Width of a paper's column, in inches."""
@@ -25,7 +38,16 @@ _WIDE = 5.0
 
 # Okabe & Ito's colours, told apart with any kind of colour vision; their yellow is too faint for a line.
 _PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#6A3D9A", "#8C510A", "#000000")
-_HABITUAL = {"hellinger-ucb": 0, "kl-ucb": 1, "ucb1": 2, "thompson": 3, "imed": 4, "hellinger-imed": 5, "uniform": 8}
+_HABITUAL = {
+    "hellinger-ucb": 0,
+    "kl-ucb": 1,
+    "ucb1": 2,
+    "thompson": 3,
+    "imed": 4,
+    "hellinger-imed": 5,
+    "cold-start": 6,
+    "uniform": 8,
+}
 
 _KINDS = {0: ("hellinger", "cold-start"), 1: ("kl", "imed"), 2: ("ucb", "moss", "ada"), 3: ("thompson", "bayes")}
 
@@ -71,9 +93,24 @@ def styled() -> Iterator[None]:
 
 def blank(*, width: float = COLUMN, height: float = 2.6, title: str = "") -> tuple[Figure, Axes]:
     """An empty figure that no window manager knows of."""
+    figure, axes = several(1, 1, width=width, height=height, title=title)
+    return figure, axes[0, 0]
+
+
+def several(
+    rows: int,
+    columns: int,
+    *,
+    width: float,
+    height: float,
+    title: str = "",
+    sharex: bool = False,
+    sharey: bool = False,
+) -> tuple[Figure, Any]:
+    """An empty figure of several panels, as a table of axes."""
     figure = Figure(figsize=(width, height), dpi=DPI, layout="constrained")
     FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
+    axes = figure.subplots(rows, columns, squeeze=False, sharex=sharex, sharey=sharey)
     if title:
         figure.suptitle(title, x=0.01, horizontalalignment="left")
     return figure, axes

@@ -92,15 +92,6 @@ def latency_claims(latencies: Sequence[Latency], *, arms: int = 10_000) -> Itera
         "Iterating is no obstacle once all arms are solved in compiled code: from a start near the root two steps an "
         "arm are enough. The closed form is still the fastest; it is not the only one that fits.",
     )
-    yield Claim(
-        "production",
-        "5.4",
-        "In a two-month online test Hellinger-UCB got 33 % more clicks than KL-UCB and almost 100 % more than UCB1.",
-        "+33 %, +100 %",
-        "—",
-        "not tested",
-        "Needs the authors' traffic. `hellinger leaderboard` plays a simulated pool of 10,000 new items instead.",
-    )
 
 
 def _signed(value: float) -> str:

@@ -26,6 +26,7 @@ class Plate(NamedTuple):
     name: str
     caption: str
     svg: bytes
+    wide: bool = False
 
 
 def render_report(record: dict[str, Any], claims: Sequence[Claim], plates: Sequence[Plate]) -> str:
@@ -50,6 +51,7 @@ def render_report(record: dict[str, Any], claims: Sequence[Claim], plates: Seque
         cores=record["cores"],
         rounds=f"{rounds / 1e6:,.1f} million",
         seconds=f"{sum(setting['play_s'] for setting in record['settings']):.1f}",
+        traffic=_traffic_options(record),
         versions=", ".join(f"{name} {number}" for name, number in record["versions"].items()),
         tally=tally,
         claims="\n".join(_row(claim) for claim in claims),
@@ -57,6 +59,16 @@ def render_report(record: dict[str, Any], claims: Sequence[Claim], plates: Seque
         first_click=f"{first_click:g}",
         thresholds=" and ".join(f"{setting['consistency_threshold']:.3f}" for setting in record["settings"]),
     )
+
+
+def _traffic_options(record: dict[str, Any]) -> str:
+    """Options of the command that are not its defaults."""
+    words = [" --full"] if record["full"] else []
+    if record["sites"] != (10 if record["full"] else 4):
+        words.append(f" --sites {record['sites']}")
+    if record["contents"] != 10_000:
+        words.append(f" --contents {record['contents']}")
+    return "".join(words)
 
 
 def _class(verdict: str) -> str:
@@ -84,7 +96,8 @@ def _group(name: str, plates: Sequence[Plate]) -> str:
 
 def _figure(plate: Plate) -> str:
     data = base64.b64encode(plate.svg).decode()
+    wide = ' class="wide"' if plate.wide else ""
     return (
-        f'<figure id="{plate.name}"><img src="data:image/svg+xml;base64,{data}" alt="{escape(plate.caption)}">'
+        f'<figure id="{plate.name}"{wide}><img src="data:image/svg+xml;base64,{data}" alt="{escape(plate.caption)}">'
         f"<figcaption>{escape(plate.caption)}</figcaption></figure>"
     )

@@ -16,8 +16,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from hellinger import figures, theory
+from hellinger.coldstart.sharing import Rewards, share
 from hellinger.errors import require
-from hellinger.lab import engines
+from hellinger.lab import engines, production
 from hellinger.lab._block import Block
 from hellinger.lab._folder import whole_folder
 from hellinger.lab._simulate import simulate
@@ -36,6 +37,7 @@ Say = Callable[[str, float | None], None]
 HORIZON, INIT = 10_000, 3
 POLICIES = (HELLINGER, KL, UCB1)
 SIZES = (100, 1_000, 10_000, 100_000)
+TRAFFIC = "Two months of traffic"
 _FORMAT = 1
 
 
@@ -81,14 +83,24 @@ class Reproduction:
     claims: list[Claim]
     results: dict[str, Result]
     latencies: list[Latency]
+    rewards: list[Rewards]
     record: dict[str, Any]
 
 
-def reproduce(folder: str | Path, *, runs: int = 200, seed: int = 0, say: Say | None = None) -> Reproduction:
-    """Play the paper's two settings, time the three policies, and write figures, a report and numbers.
+def reproduce(
+    folder: str | Path,
+    *,
+    runs: int = 200,
+    seed: int = 0,
+    sites: int | None = None,
+    contents: int = 10_000,
+    full: bool = False,
+    say: Say | None = None,
+) -> Reproduction:
+    """Play the paper's two settings and two months of shared traffic, time the policies, write figures and a report.
 
     T = 10,000 rounds, 3 initial plays of each arm, c = 0.27: settings of the authors' notebook, which the
-    paper leaves out. Everything but times depends on ``runs`` and ``seed`` alone.
+    paper leaves out. Everything but times depends on the arguments alone.
 
     Parameters
     ----------
@@ -96,11 +108,18 @@ def reproduce(folder: str | Path, *, runs: int = 200, seed: int = 0, say: Say | 
         Gets ``report.html``, ``results.json`` and each figure as PNG and SVG; all of them or none.
     runs, seed
         Runs of each policy, at least 2, and what they are drawn from.
+    sites, contents
+        Simulated sites for the two months, at least 2 (4 unless given, 10 if full), and contents on each.
+    full
+        Scan traffic up to 3,000 impressions per content.
     say
         Told of progress.
     """
     require(runs >= 2 and runs == math.floor(runs), "2 <= runs, a whole number", runs=runs)
     require(seed >= 0, "0 <= seed", seed=seed)
+    plans = production.plans(seed=seed, sites=sites, contents=contents, full=full)
+    for plan in plans:
+        plan.check()
     tell: Say = say if say is not None else lambda _what, _done: None
     with whole_folder(folder) as partial:
         started = time.perf_counter()
@@ -121,6 +140,8 @@ def reproduce(folder: str | Path, *, runs: int = 200, seed: int = 0, say: Say | 
                 )
         tell("playing the bernoulli setting with the Poisson index, as the authors' notebook does", None)
         swapped = _swapped(results["bernoulli"])
+        with _stage(tell, f"playing two months of traffic on {contents:,} contents") as progress:
+            rewards = share(plans, jobs=engines.cores(), progress=progress)
         tell(f"timing rankings of up to {max(SIZES):,} arms", None)
         latencies = measure_latency(POLICIES, sizes=SIZES, seed=seed)
         claims = _once(
@@ -128,16 +149,19 @@ def reproduce(folder: str | Path, *, runs: int = 200, seed: int = 0, say: Say | 
                 *setting_claims("bernoulli", results["bernoulli"], swapped),
                 *setting_claims("poisson", results["poisson"]),
                 *latency_claims(latencies),
+                *production.production_claims(rewards),
             ]
         )
         drawn = time.perf_counter()
         plates = []
-        for done, (group, name, caption, figure) in enumerate(_drawings(results, latencies)):
-            tell("drawing the figures", done / (3 * len(SETTINGS) + 1))
+        for done, (group, name, caption, figure) in enumerate(_drawings(results, latencies, rewards)):
+            tell("drawing the figures", done / (3 * len(SETTINGS) + 3))
             _, svg = figures.save(figure, partial / name)
-            plates.append(Plate(group, name, caption, svg.read_bytes()))
+            plates.append(Plate(group, name, caption, svg.read_bytes(), wide=group == TRAFFIC))
         tell("writing the report", None)
         record = _record(results, swapped, latencies, claims, [plate.name for plate in plates])
+        record["production"] = production.record(rewards)
+        record["sites"], record["contents"], record["full"] = plans[0].sites, contents, full
         record["wall_s"] = {
             "compiling": compiled - started,
             "playing_and_timing": drawn - compiled,
@@ -147,7 +171,7 @@ def reproduce(folder: str | Path, *, runs: int = 200, seed: int = 0, say: Say | 
             json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False), encoding="utf-8"
         )
         (partial / "report.html").write_text(render_report(record, claims, plates), encoding="utf-8")
-    return Reproduction(Path(folder), claims, results, latencies, record)
+    return Reproduction(Path(folder), claims, results, latencies, rewards, record)
 
 
 def _once(claims: Sequence[Claim]) -> list[Claim]:
@@ -177,6 +201,8 @@ def _compile(tell: Say) -> None:
     _swapped(simulate([HELLINGER, KL], means=PAPER_BERNOULLI, horizon=40, runs=1, init=INIT))
     tell("compiling the rankings (first run only)", None)
     measure_latency(POLICIES, sizes=[16], seconds=0.0, least=1)
+    tell("compiling the simulated site (first run only)", None)
+    production.compile_policies()
 
 
 def _swapped(result: Result) -> Result:
@@ -209,7 +235,9 @@ def _halves(runs: int) -> list[tuple[int, int]]:
 # Figures ---------------------------------------------------------------------------------------------
 
 
-def _drawings(results: dict[str, Result], latencies: Sequence[Latency]) -> Iterator[tuple[str, str, str, Figure]]:
+def _drawings(
+    results: dict[str, Result], latencies: Sequence[Latency], rewards: Sequence[Rewards]
+) -> Iterator[tuple[str, str, str, Figure]]:
     """Group, name, caption and figure, in the paper's order."""
     for setting in SETTINGS:
         result, title = results[setting.name], setting.title
@@ -222,6 +250,8 @@ def _drawings(results: dict[str, Result], latencies: Sequence[Latency]) -> Itera
                 figure = result.plot_final(title=f"{title}: regret at the last round")
             yield title, f"{what}_{setting.name}", f"The paper's figure {number}. {caption}", figure
     yield "Time to rank", "latency", _LATENCY_CAPTION, _latency_figure(latencies)
+    for name, caption, figure in production.drawings(rewards):
+        yield TRAFFIC, name, caption, figure
 
 
 def _regret_figure(setting: _Setting, result: Result) -> Figure:

@@ -73,25 +73,22 @@ def _take_oldest(
 
 
 @inline
+def _address(starts: Ints, ends: Ints, count: Any, at: Any) -> Any:
+    """Where the at-th entry of these blocks, taken as one, is in the arena."""
+    low, left = np.int64(0), count
+    while left > 1:  # by halves whatever is found, so that there is no branch to mispredict
+        half = left >> 1
+        low += half if ends[low + half - 1] <= at else 0
+        left -= half
+    return starts[low] + at - (ends[low - 1] if low > 0 else 0)
+
+
+@inline
 def _swap(arena: Any, starts: Ints, ends: Ints, count: Any, step: Any, stream: Any) -> Any:
-    """Exchange the step-th entry of these blocks, taken as one, with one drawn from it and those after it."""
-    total = ends[count - 1]
+    """Exchange the step-th entry of these blocks with one drawn from it and those after it; returns that."""
     draw = float(mix(stream + np.uint64(step)) >> np.uint64(11)) * 2.0**-53
-    a, b = np.int64(0), np.int64(0)
-    for nth in range(2):
-        at = step if nth == 0 else step + np.int64(draw * (total - step))
-        low, high = np.int64(0), count - 1
-        while low < high:
-            middle = (low + high) >> 1
-            if ends[middle] > at:
-                high = middle
-            else:
-                low = middle + 1
-        address = starts[low] + at - (ends[low - 1] if low > 0 else 0)
-        if nth == 0:
-            a = address
-        else:
-            b = address
+    a = _address(starts, ends, count, step)
+    b = _address(starts, ends, count, step + np.int64(draw * (ends[count - 1] - step)))
     arena[a], arena[b] = arena[b], arena[a]
     return arena[a]
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 import random
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -47,7 +46,7 @@ class Ranked(NamedTuple):
 
 # Rows of a ranking as compiled code leaves them. Making Python objects of them is half of a ranking's time.
 _WHOLE, _REAL = struct.Struct("=qdqq"), struct.Struct("=qddd")
-_ranked = functools.partial(map, tuple.__new__, itertools.repeat(Ranked))  # a third of the time that Ranked(…) takes
+_new, _RANKED = tuple.__new__, itertools.repeat(Ranked)  # a third of the time that Ranked(…) takes
 
 
 class Stats(NamedTuple):
@@ -140,10 +139,12 @@ class Pool:
         self._query = 0
         self._tag_sets: list[frozenset[str]] = [frozenset()]
         self._departures: list[Departure] = []
-        self._merge: Callable[..., tuple[int, bool]] | None = None
         self._stream = self.seed * 0x9E3779B97F4A7C15 & _MASK
         self._first_wrong = entry(first_wrong, np.empty(0), np.empty(0), True)
         self._make_room(1)
+        if not self._reason:
+            tail = _EVERYTHING, -1, 0, False, self._slots, self._rows
+            self._merge = entry(_merge.merge, rule, self._store.state, self._prior.table, 0.0, *tail)
 
     # Contents -----------------------------------------------------------------------------------------
 
@@ -272,8 +273,8 @@ class Pool:
         rows = (_WHOLE if whole else _REAL).iter_unpack(self._bytes[: found * _WHOLE.size])
         names = self._store.ids.names
         if names is None:
-            return list(_ranked(rows))
-        return list(_ranked([(names[slot], score, n, s) for slot, score, n, s in rows]))
+            return list(map(_new, _RANKED, rows))
+        return list(map(_new, _RANKED, [(names[slot], score, n, s) for slot, score, n, s in rows]))
 
     def serve(
         self,
@@ -490,14 +491,16 @@ class Pool:
         if tags is not None:
             allowed = self._having(tags)
         mark = -1 if exclude is _NOBODY else self._mark(exclude)
-        tail = allowed, mark, self._stream + self._version, store.ids.names is not None, self._slots, self._rows
+        st, seed, named = store.state, self._stream + self._version, store.ids.names is not None
+        out, rows = self._slots, self._rows
+        best: tuple[int, bool]
         if among is None and store.grouped:
-            query = (self.policy.rule, store.state, self._prior.table, self._t, *tail)
-            if self._merge is None:
-                self._merge = entry(_merge.merge, *query)
-            return self._merge(*query)
-        slots = np.arange(len(store)) if among is None else np.unique(self._places(among))
-        best: tuple[int, bool] = _scan.select(store.state, self._scale, slots, self._values(slots), *tail)
+            rule, prior = self.policy.rule, self._prior.table
+            best = self._merge(rule, st, prior, self._t, allowed, mark, seed, named, out, rows)
+        else:
+            slots = np.arange(len(store)) if among is None else np.unique(self._places(among))
+            values = self._values(slots)
+            best = _scan.select(st, self._scale, slots, values, allowed, mark, seed, named, out, rows)
         return best
 
     def _having(self, tags: Iterable[str]) -> npt.NDArray[np.bool_]:

@@ -71,7 +71,8 @@ class Assets:
 
 def _read_charts() -> Asset:
     found = find_spec("plotly")  # not imported: that takes longer than reading the file
-    assert found is not None and found.origin is not None
+    assert found is not None
+    assert found.origin is not None
     return _packed((Path(found.origin).parent / "package_data" / _CHARTS).read_bytes(), _KINDS[".js"])
 
 

@@ -143,6 +143,16 @@ class Journal:
             self._wake.notify()
         return waiter
 
+    def look(self) -> asyncio.Future[list[int | None]]:
+        """See what other copies have written, without waiting for the next look."""
+        waiter: asyncio.Future[list[int | None]] = self._loop.create_future()
+        if self.away:
+            raise StoreUnavailableError("the store is away")
+        with self._wake:
+            self._entries.append(_Entry((), False, (), waiter))
+            self._wake.notify()
+        return waiter
+
     def watch(self) -> None:
         """Notice a commit that does not end: let nobody wait for it any longer."""
         began = self._busy_since
@@ -199,7 +209,7 @@ class Journal:
         self._done(dropped)
 
     def _refuse(self, entry: _Entry, error: Exception) -> None:
-        """This one can never be written, whatever the store's health."""
+        """Tell that an entry can never be written, whatever the store's health."""
         if not entry.waiter.done():
             entry.waiter.set_exception(error)
         self._done([entry])
@@ -278,7 +288,7 @@ class Journal:
             if self._loop.is_closed():
                 return False
             if len(entries) > 1:  # one that no log could hold must not take the others with it
-                return all([self._attempt([entry]) for entry in entries])
+                return min([self._attempt([entry]) for entry in entries])
             log.exception("the journal stumbled")
             for entry in entries:
                 self._tell(self._refuse, entry, error)

@@ -82,7 +82,8 @@ async def _ordered(desk: Desk, slots: Slots, sort: str, reverse: bool) -> Slots:
     newest = slots[::-1]
     n, s = (counts[newest] for counts in desk.ledger.whole())
     by = {"impressions": n, "rewards": s, "estimate": s / np.maximum(n, 1)}[sort]
-    order = await asyncio.to_thread(np.argsort, by if reverse else -by, kind="stable")  # a million take 0.1 s
+    key = by if reverse else -by
+    order: Slots = await asyncio.to_thread(np.argsort, key, kind="stable")  # a million take 0.1 s
     return newest[order]
 
 

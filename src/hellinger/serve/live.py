@@ -234,7 +234,7 @@ class Live:
         return self._service.metrics.route("POST", "/v1/rank").seconds.edges
 
     def _second(self, before: _Sample, after: _Sample) -> list[float | None]:
-        """The columns of ``recent``: time, rankings and events a second, median and 99th percentile, waiting, failed."""
+        """A row of ``recent``: time, rankings and events a second, median and 99th percentile, waiting, failed."""
         seconds = max(1e-3, after.time - before.time)
         counts = [b - a for a, b in zip(before.ranks, after.ranks, strict=True)]
         return [

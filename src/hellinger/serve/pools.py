@@ -92,6 +92,7 @@ class Pools:
 
     def ends(self, slot: int) -> None:
         """Take a content out."""
+        self._collect(slot)
         self.settle()
         self._collect(slot)
         for variant in self.of:
@@ -155,6 +156,7 @@ class Pools:
         """Bring contents into the pools that have appeared, many at once."""
         if not self._coming:
             return
+        self._collect()
         coming, self._coming = list(dict.fromkeys(self._coming)), []
         ids = self.ledger.catalogue.ids
         for variant, pool in self.of.items():

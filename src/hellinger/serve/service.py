@@ -12,6 +12,7 @@ import sys
 import time
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from hellinger.errors import require
@@ -205,6 +206,17 @@ class Service:
         await self.journal.write(self.desk.describe(items, now()))
         return len(names) - updated, updated
 
+    async def slot(self, item: str) -> int | None:
+        """The slot of a content. Where it is not known, another copy may have added it a moment ago."""
+        known = self.desk.ledger.catalogue.slots
+        if item not in known:
+            await self._look()
+        return known.get(item)
+
+    async def _look(self) -> None:
+        with suppress(StoreUnavailableError):  # what is known without the store has to do then
+            await self.journal.look()
+
     async def turn(self, item: str, state: str) -> None:
         """Bring a content to a state."""
         await self.journal.write((self.desk.turn(item, state, now()),))
@@ -212,9 +224,11 @@ class Service:
     async def bring(
         self, batch: str, variant: str | None, segment: str | None, rows: list[dict[str, Any]]
     ) -> tuple[int, bool, int, list[tuple[int, str]]]:
-        """Take in counts from elsewhere: how many rows were accepted, whether the batch was there, unknown, rejected."""
+        """Take in counts from elsewhere: rows accepted, whether the batch was there, rows unknown and rejected."""
         known, good, unknown, rejected = self.desk.ledger.catalogue.slots, [], 0, []
         require(variant is None or variant in self.desk.variants, "variant is one of those configured", variant=variant)
+        if any(row["item"] not in known for row in rows):
+            await self._look()
         for j, row in enumerate(rows):
             if row["item"] not in known:
                 unknown += 1

@@ -81,7 +81,7 @@ async def page(
 async def one(item: str, request: Request) -> Response:
     """A content: its counts, and its estimate, interval and index under each variant."""
     service = service_of(request)
-    slot = _slot(service, item)
+    slot = await _slot(service, item)
     held = service.desk.ledger.catalogue
     (metadata,) = await service.metadata([slot])
     standings = service.desk.about(item)
@@ -137,13 +137,13 @@ async def delete(item: str, request: Request) -> Response:
 
 async def _turn(item: str, state: str, request: Request) -> Response:
     service = service_of(request)
-    slot = _slot(service, item)
+    slot = await _slot(service, item)
     await service.turn(item, state)
     return json_response({"id": item, "state": STATES[service.desk.ledger.catalogue["state"][slot]]})
 
 
-def _slot(service: Service, item: str) -> int:
-    slot = service.desk.ledger.catalogue.slots.get(item)
+async def _slot(service: Service, item: str) -> int:
+    slot = await service.slot(item)
     if slot is None:
         raise ApiError(404, f"`id` must be that of a content, but got {item!r}")
     return slot

@@ -35,7 +35,7 @@ async def stream(request: Request, control: Control = None) -> Response:
 async def history(
     request: Request, item: Annotated[str, Query(max_length=1024, description="Id of the content.")]
 ) -> Response:
-    """A content over time, from the newest events of the log; ``complete`` says whether they reach back to its start."""
+    """A content over time, from the newest events of the log; ``complete``: they reach back to its beginning."""
     service = service_of(request)
     held = service.desk.ledger.catalogue
     slot = held.slots.get(item)

@@ -1,0 +1,83 @@
+"""Where two ledgers differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from hellinger.ledger.catalogue import STATES
+from hellinger.ledger.ledger import Ledger
+
+__all__ = ["differences"]
+
+
+def differences(one: Ledger, other: Ledger, *, most: int = 20) -> list[str]:
+    """Where two ledgers differ, in words."""
+    found = list(_differences(one, other))
+    return found if len(found) <= most else [*found[:most], f"and {len(found) - most} more"]
+
+
+def _differences(one: Ledger, other: Ledger) -> Iterator[str]:
+    if one.seq != other.seq:
+        yield f"place in the log: {one.seq} and {other.seq}"
+    names = sorted(set(one.catalogue.slots) | set(other.catalogue.slots))
+    here, there = (np.array([x.catalogue.slots.get(name, -1) for name in names], np.int64) for x in (one, other))
+    for j in np.flatnonzero((here < 0) | (there < 0)).tolist():
+        yield f"content {names[j]!r} is in one only"
+    both = np.flatnonzero((here >= 0) & (there >= 0))
+    shared = [names[j] for j in both.tolist()]
+    yield from _contents(one, other, shared, here[both], there[both])
+    for key in sorted(set(one.counts) | set(other.counts)):
+        pairs = []
+        for ledger, slots in ((one, here[both]), (other, there[both])):
+            pairs.append(ledger.sums(slots, variants=[key[0]], segment=key[1]))
+        for what, mine, theirs in zip(("impressions", "rewards"), *pairs, strict=True):
+            for j in np.flatnonzero(~_close(mine, theirs)).tolist():
+                yield f"{what} of {shared[j]!r} in {key}: {mine[j]:g} and {theirs[j]:g}"
+        rounds = [ledger.rounds(variants=[key[0]], segment=key[1]) for ledger in (one, other)]
+        if not _close(*rounds):
+            yield f"all impressions in {key}: {rounds[0]:g} and {rounds[1]:g}"
+    yield from _over_time(one, other)
+
+
+def _contents(one: Ledger, other: Ledger, names: list[str], here: Any, there: Any) -> Iterator[str]:
+    """What was said of each content, where both have it."""
+    for column in ("since", "said", "added_at", "expires_at", "state"):
+        mine, theirs = one.catalogue[column][here], other.catalogue[column][there]
+        for j in np.flatnonzero(mine != theirs).tolist():
+            pair = (STATES[mine[j]], STATES[theirs[j]]) if column == "state" else (mine[j], theirs[j])
+            yield f"{column} of {names[j]!r}: {pair[0]} and {pair[1]}"
+    for name, mine, theirs in zip(names, here.tolist(), there.tolist(), strict=True):
+        tags = one.catalogue.tags_of(mine), other.catalogue.tags_of(theirs)
+        if tags[0] != tags[1]:
+            yield f"tags of {name!r}: {tags[0]} and {tags[1]}"
+    for variant in sorted(set(one.gone) | set(other.gone)):
+        left = one.gone.get(variant, {}), other.gone.get(variant, {})
+        for name, mine, theirs in zip(names, here.tolist(), there.tolist(), strict=True):
+            if left[0].get(mine) != left[1].get(theirs):
+                yield f"why {name!r} left {variant}: {left[0].get(mine)} and {left[1].get(theirs)}"
+
+
+def _over_time(one: Ledger, other: Ledger) -> Iterator[str]:
+    """Totals of the variants, in all and by step."""
+    mine, theirs = one.series, other.series
+    tables: list[tuple[str, Mapping[str, list[float]], Mapping[str, list[float]]]]
+    tables = [("totals", mine.totals, theirs.totals)]
+    one_pages, other_pages = ({v: p.as_json() for v, p in x.pages.items()} for x in (mine, theirs))
+    tables.append(("requests", one_pages, other_pages))
+    for name in mine.steps:
+        for step in sorted(set(mine.steps[name]) | set(theirs.steps[name])):
+            cells = mine.steps[name].get(step, {}), theirs.steps[name].get(step, {})
+            tables.append((f"{name} {step}", *cells))
+    for what, held, other_held in tables:
+        for variant in sorted(set(held) | set(other_held)):
+            a, b = held.get(variant), other_held.get(variant)
+            if a is None or b is None or not np.all(_close(a, b)):
+                yield f"{what} of {variant}: {a} and {b}"
+
+
+def _close(one: Any, other: Any) -> Any:
+    """Whether numbers agree but for rounding."""
+    return np.isclose(one, other, rtol=1e-12, atol=1e-9)

@@ -1,0 +1,100 @@
+"""A real service on a real socket, over a database with a past."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from hellinger.events import Logged, now
+from hellinger.ledger import Ledger
+from hellinger.serve.desk import HOUR, Draft, Feedback, Query
+from hellinger.serve.service import make_desk
+from hellinger.serve.settings import Settings
+from hellinger.store import open_store
+
+__all__ = ["Running", "fill", "serving"]
+
+
+class Running(NamedTuple):
+    """A service, and where it listens."""
+
+    process: subprocess.Popen[str]
+    url: str
+
+
+def fill(settings: Settings, *, requests: int, items: int, days: float, k: int = 10, seed: int = 1) -> None:
+    """Play rankings and clicks up to this moment into a new database: the content ``item-0007`` is added seventh."""
+    rng = random.Random(seed)
+    store = open_store(settings.database)
+    desk = make_desk(settings, Ledger(), store.secret())
+    end = now()
+    start = end - round(days * 24 * HOUR)
+
+    def log(drafts: list[Draft]) -> None:
+        places = store.append([draft.event for draft in drafts], desk.ledger.seq).seqs
+        pairs = zip(places, drafts, strict=True)
+        desk.commit([(Logged(seq, *draft.event), draft.fields) for seq, draft in pairs if seq is not None])
+
+    fields = [
+        {"id": f"item-{n:04d}", "tags": ["sport" if n % 3 else "news"], "expires_at": None, "metadata": {"number": n}}
+        for n in range(items)
+    ]
+    log(desk.describe(fields, start))
+    rates = {f"item-{n:04d}": 0.4 * rng.random() ** 3 for n in range(items)}
+    waiting: list[Draft] = []
+    for number in range(requests):
+        at = start + (end - start) * number // requests
+        draft = desk.rank(Query(k), at)
+        clicks = [
+            Feedback(draft.event.key, item, "click") for item in draft.fields["items"] if rng.random() < rates[item]
+        ]
+        waiting += [draft, *desk.sort(clicks, at).drafts]
+        if len(waiting) > 100:
+            log([*waiting, *desk.chores(at)])
+            waiting = []
+    log([*waiting, *desk.chores(end)])
+    store.close()
+
+
+@contextmanager
+def serving(folder: Path, *flags: str) -> Iterator[Running]:
+    """``hellinger serve`` with these flags, in a folder of its own."""
+    errors = folder / "serve.log"
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("HELLINGER_")}
+    with errors.open("w") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "hellinger", "serve", "--port", "0", *flags],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=log,
+            text=True,
+            cwd=folder,
+            env=environ,
+        )
+    try:
+        yield Running(process, _address(process, errors))
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _address(process: subprocess.Popen[str], errors: Path) -> str:
+    """Where it says that it listens."""
+    for _ in range(3000):
+        for line in errors.read_text().splitlines():
+            if '"address"' in line:
+                return str(json.loads(line)["address"])
+        if process.poll() is not None:
+            break
+        try:
+            process.wait(0.1)
+        except subprocess.TimeoutExpired:
+            continue
+    raise AssertionError(f"it never listened: {errors.read_text()[-2000:]}")
