@@ -170,9 +170,7 @@ class Copies(RuleBasedStateMachine):
         items = [{"id": name, "tags": tags, "expires_at": date, "metadata": None} for name in names]
         self.copies[which].write(self.copies[which].desk.describe(items, self.at))
 
-    @rule(
-        which=st.integers(0, 1), name=st.sampled_from(NAMES), state=st.sampled_from(["hidden", "shown", "deleted"])
-    )
+    @rule(which=st.integers(0, 1), name=st.sampled_from(NAMES), state=st.sampled_from(["hidden", "shown", "deleted"]))
     def turn(self, which: int, name: str, state: str) -> None:
         self.copies[which].write([self.copies[which].desk.turn(name, state, self.at)])
 

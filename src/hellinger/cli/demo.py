@@ -91,7 +91,9 @@ def _fast_forward(demo: Demo, *, quiet: bool) -> None:
         played = demo.fast_forward(lambda at: say(f"playing {scene.days:g} days", (at - first) / span))
     if not quiet:
         spent = time.perf_counter() - began
-        told = f"{scene.days:g} days: {played.requests:,} pages, {played.impressions:,} impressions, {played.feedback:,} "
+        told = (
+            f"{scene.days:g} days: {played.requests:,} pages, {played.impressions:,} impressions, {played.feedback:,} "
+        )
         console.print(f"{told}clicks, likes and comments, in {spent:.0f} s", highlight=False, soft_wrap=True)
 
 
