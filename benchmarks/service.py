@@ -22,7 +22,7 @@ import httpx
 import orjson
 
 from _timing import console, verdict
-from load import drive
+from http_load import drive
 
 EMPTY = """
 import sys, uvicorn

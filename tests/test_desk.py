@@ -12,7 +12,6 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from ledger_model import KINDS, NAMES, SEGMENTS, START, TAGS, Log, Model
 
 from hellinger.events import Event, Logged
 from hellinger.experiment import Split
@@ -22,6 +21,7 @@ from hellinger.ledger.snapshot import dumped, loaded
 from hellinger.pool import Leaving, Pool
 from hellinger.serve.desk import HOUR, Desk, Draft, Feedback, Query, points
 from hellinger.serve.pools import Pools
+from ledger_model import KINDS, NAMES, SEGMENTS, START, TAGS, Log, Model
 
 VARIANTS = {"one": "hellinger-ucb", "two": "ucb1"}
 WINDOW = 60_000

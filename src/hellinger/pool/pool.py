@@ -316,7 +316,7 @@ class Pool:
         names, scores = self._store.ids.of(self._store.state.items, drawn), self._values(drawn).tolist()
         n, s = (items[what][drawn] * self._scale for what in ("n", "s"))
         rows = zip(names, scores, map(_plain, n.tolist()), map(_plain, s.tolist()), strict=True)
-        return list(_ranked(rows)), slots.size
+        return list(map(Ranked._make, rows)), slots.size
 
     def stats(self, name: Id) -> Stats:
         """What is known of one content."""
