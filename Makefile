@@ -17,8 +17,8 @@ $(READY): requirements.txt pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	touch $@
 
-run: install  ## Show the main job: a comparison of policies
-	$(BIN)/hellinger simulate --policies 'hellinger-ucb,kl-ucb,ucb1,imed,thompson'
+run: install  ## Show the main job: three algorithms share live traffic, on a page
+	$(BIN)/hellinger demo
 
 test: install  ## Run the tests
 	$(BIN)/pytest -n auto --dist worksteal
