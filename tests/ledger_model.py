@@ -253,7 +253,8 @@ def written(happenings: Sequence[Command]) -> Log:
     """The log of what happens."""
     log, at = Log(), START
     ranks: list[Logged] = []
-    for happening in [("item", name, [], None) for name in NAMES[:2]] + list(happenings):
+    begin: list[Command] = [("item", name, [], None) for name in NAMES[:2]]
+    for happening in [*begin, *happenings]:
         number = len(log.events) + 1
         match happening:
             case "wait", step:

@@ -78,7 +78,8 @@ def fold(ledger: Ledger, events: Sequence[Logged], thread: Callable[[list[str]],
     with ledger.requests.pinned(spoken_of(events)):
         ledger.requests.recall(thread(ledger.missing(events)), ledger.seq)
         for event in events:
-            ledger.apply(event)
+            ledger.take(event.seq, event, event.fields)
+        ledger.settle()
 
 
 def take_snapshot(store: Store, *, progress: Progress | None = None) -> int:

@@ -60,7 +60,7 @@ async def page(
     service = service_of(request)
     start = listing.offset(cursor)
     live: Live = request.app.state.live
-    rises = live.rising.find(now()) if sort == "rising" else None
+    rises = await live.rising.find(now()) if sort == "rising" else None
     found = await listing.matching(
         service.desk, tag=tag, state=state, search=search, sort=sort, reverse=reverse, rises=rises
     )
