@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -65,7 +64,9 @@ CHECKS = [
 
 @schema.exclude(path="/v1/stream").parametrize()
 @quick
-def test_answers_are_as_the_document_has_them(case: schemathesis.Case, client: httpx.Client, served: Served) -> None:
+def test_answers_are_as_the_document_has_them(
+    case: schemathesis.Case[Any], client: httpx.Client, served: Served
+) -> None:
     response = case.call(base_url=served.url)
     case.validate_response(response, checks=CHECKS)
 

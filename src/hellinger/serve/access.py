@@ -43,13 +43,13 @@ def role_of(endpoint: object) -> str:
     return str(getattr(endpoint, _MARK, ROLES[-1]))
 
 
-def template_of(path: str) -> str:
+def template_of(path: str | None) -> str:
     """A route's path as the OpenAPI document writes it.
 
     >>> template_of("/v1/items/{item:path}/hide")
     '/v1/items/{item}/hide'
     """
-    return re.sub(r":\w+}", "}", path)
+    return re.sub(r":\w+}", "}", path or "/")
 
 
 class Door:
@@ -81,7 +81,7 @@ class Doors:
             endpoint = route.endpoint if route.endpoint is not None else getattr(route, "app", None)
             methods = frozenset(route.methods) if route.methods else None
             pattern: re.Pattern[str] = route.path_regex
-            template = template_of(route.path or "/")
+            template = template_of(route.path)
             self._routes.append((pattern, methods, template, role_of(endpoint)))
             if "{" not in template and methods:
                 static |= {(method, template) for method in methods}
