@@ -1,4 +1,4 @@
-"""The laboratory: policies against each other, a table and a figure. Run: python examples/lab.py [FOLDER]"""
+"""The laboratory: policies against each other, a table and a figure. Run it with a folder for the figure."""
 
 from __future__ import annotations
 

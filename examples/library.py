@@ -1,4 +1,4 @@
-"""The library: score arms, drive a bandit, keep a pool of new contents. Run: python examples/library.py"""
+"""The library: score arms, drive a bandit, keep a pool of new contents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A client of the service: contents in, rankings out, feedback back. Run: python examples/service.py [URL]
+"""A client of the service: contents in, rankings out, feedback back.
 
 Without an address it starts a service of its own on a temporary database.
 """
