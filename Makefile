@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: help install run test lint format bench lock clean
+.PHONY: help install run test lint format docs bench lock clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/' | column -t -s:
@@ -17,8 +17,8 @@ $(READY): requirements.txt pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	touch $@
 
-run: install  ## Show the main job: a comparison of policies
-	$(BIN)/hellinger simulate --policies 'hellinger-ucb,kl-ucb,ucb1,imed,thompson'
+run: install  ## Show the main job: three algorithms share live traffic, on a page
+	$(BIN)/hellinger demo
 
 test: install  ## Run the tests
 	$(BIN)/pytest -n auto --dist worksteal
@@ -33,12 +33,16 @@ format: install  ## Put the sources in order
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
+docs: install  ## Build the documents as a site in build/site, links checked
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
 bench: install  ## Measure speed, as ratios within one run
 	$(BIN)/python benchmarks/index.py
 	$(BIN)/python benchmarks/lab.py
 	$(BIN)/python benchmarks/pool.py
 	$(BIN)/python benchmarks/shell.py
 	$(BIN)/python benchmarks/store.py
+	$(BIN)/python benchmarks/service.py
 	$(BIN)/python benchmarks/experiment.py
 
 lock: install  ## Pin what pyproject.toml asks for, with hashes

@@ -30,7 +30,7 @@ class Served(NamedTuple):
 
 
 def application(folder: Path, **settings: Any) -> FastAPI:
-    given = {"database": f"sqlite:///{folder}/log.db", "log_level": "error", "seed": 1} | settings
+    given: dict[str, Any] = {"database": f"sqlite:///{folder}/log.db", "log_level": "error", "seed": 1} | settings
     return create_app(Settings(**given), Keys())
 
 

@@ -50,7 +50,7 @@ def traffic(
         int | None, typer.Option(help="Stop after so many pages.", min=0, rich_help_panel=_PACE)
     ] = None,
     seconds: Annotated[float | None, typer.Option(help="Stop after so long.", min=0, rich_help_panel=_PACE)] = None,
-    connections: Annotated[int, typer.Option(help="Requests under way at once, at most.", rich_help_panel=_PACE)] = 16,
+    connections: Annotated[int, typer.Option(help="Requests under way at once, at most.", rich_help_panel=_PACE)] = 8,
     day: Annotated[
         float | None,
         typer.Option(
@@ -102,6 +102,8 @@ def traffic(
     Try: hellinger serve in one terminal, then hellinger traffic --requests 2000 --verify in another.
     """
     with needs_extra():
+        import uvloop
+
         from hellinger.serve._setting_text import pairs
         from hellinger.traffic import Pace, Plan, World, from_csv, from_law
     visits = day if day is not None else (rate * 86_400 if rate is not None else 100_000.0)
@@ -127,7 +129,8 @@ def traffic(
     most = contents if contents is not None else (10**9 if csv is not None else 1000)
     world = World(plan, supply, contents=most, seed=seed, start=time.time_ns() // 1_000_000)
     points = {kind: float(value) for kind, value in pairs(weights).items()} if weights else None
-    report = asyncio.run(_drive(url, key, world, pace, points, verify, quiet=json))
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        report = runner.run(_drive(url, key, world, pace, points, verify, quiet=json))
     if json:
         emit(_as_json(report))
     else:
@@ -139,9 +142,11 @@ def traffic(
 async def _drive(
     url: str, key: str | None, world: World, pace: Pace, points: dict[str, float] | None, verify: bool, *, quiet: bool
 ) -> Report:
-    from hellinger.client import AsyncClient
+    from hellinger.client import AsyncClient, Retry
     from hellinger.traffic import Driver
 
+    async with AsyncClient(url, key, retry=Retry(times=2)) as client:
+        await client.experiment()  # an address or key that is wrong need not be tried for long
     with _telling(pace, quiet) as tell:
         async with AsyncClient(url, key, connections=pace.connections) as client:
             driver = Driver(client, world, pace, weights=points, verify=verify, progress=tell)

@@ -105,7 +105,7 @@ class Client:
         self.url = settings.url
         self.retry = settings.retry
         self._http = httpx.Client(**settings.options)
-        self._sleep = time.sleep
+        self._sleep: Callable[[float], object] = time.sleep
 
     def __enter__(self) -> Self:
         return self

@@ -27,8 +27,8 @@ _HOPELESS = (httpx.UnsupportedProtocol, httpx.LocalProtocolError)
 class Retry(NamedTuple):
     """How persistent a client is.
 
-    The wait after attempt i is min(``longest``, ``first``·2^i) seconds less a random part of up to half, so that clients
-    that failed together do not come back together; a time that the service names (``Retry-After``) is added to that.
+    The wait after attempt i is min(``longest``, ``first``·2^i) seconds less a random part of up to half: clients that
+    failed together do not come back together. A time that the service names (``Retry-After``) is added to that.
 
     Attributes
     ----------

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hellinger.experiment import Totals, rate_bounds
-from hellinger.ledger import STATES, Columns, added
+from hellinger.ledger import DELETED, STATES, Columns, added
 from hellinger.serve.answers import ApiError
 from hellinger.serve.desk import Desk
 from hellinger.serve.models import iso
@@ -101,7 +101,7 @@ def rows(desk: Desk, slots: Slots, rises: Rises | None = None) -> list[dict[str,
         gathered = zip(rises.impressions.tolist(), rises.rewards.tolist(), rises.low.tolist(), strict=True)
         told = [{"impressions": n, "rewards": s, "low": low} for n, s, low in gathered]
         recent = dict(zip(rises.slots.tolist(), told, strict=True))
-    kept = [slot for slot in slots.tolist() if held.ids[slot] in held.slots]  # not deleted in the meantime
+    kept = [slot for slot in slots.tolist() if held["state"][slot] != DELETED]  # in the meantime
     sums = np.stack(desk.ledger.sums(kept, variants={variant for variant, _ in desk.ledger.counts}), axis=1).tolist()
     return [
         {
@@ -116,9 +116,9 @@ def rows(desk: Desk, slots: Slots, rises: Rises | None = None) -> list[dict[str,
             "low": low,
             "high": high,
             "recent": recent.get(slot),
-            "variants": desk.about(held.ids[slot]),
+            "variants": variants,
         }
-        for slot, (n, s), (low, high) in zip(kept, sums, intervals(sums), strict=True)
+        for slot, (n, s), (low, high), variants in zip(kept, sums, intervals(sums), desk.about_each(kept), strict=True)
     ]
 
 

@@ -141,7 +141,7 @@ class Settings(BaseModel):
     max_body_bytes: int = _setting("Limits", 4 * 1024 * 1024, "Largest body of a request, in bytes.", ge=1024)
     max_batch: int = _setting("Limits", 10_000, "Most items, events or rows in one request.", ge=1)
     max_k: int = _setting("Limits", 1000, "Most items in one ranking.", ge=1)
-    max_id_length: int = _setting("Limits", 256, "Longest id of an item, user or segment, in characters.", ge=8)
+    max_id_length: int = _setting("Limits", 256, "Longest id of an item, user or segment, in characters.", ge=8, le=480)
     max_exclude: int = _setting("Limits", 10_000, "Most ids in `exclude` or `among`.", ge=0)
     queue_limit: int = _setting(
         "Limits", 100_000, "Events that may wait to be written; beyond, requests are answered 503.", ge=1

@@ -42,7 +42,7 @@ class Pace(NamedTuple):
     """
 
     rate: float | None = None
-    connections: int = 16
+    connections: int = 8
     requests: int | None = None
     seconds: float | None = None
     batch: int = 50
