@@ -110,6 +110,7 @@ def folded(contents: int, groups: int) -> Ledger:
             s += np.bincount((given * 7919 + place) % contents, minlength=contents)
         counts = ledger.counts[variant, ""] = Counts()
         counts.set(places, n, s, contents)
+        counts.rounds = float(K * mine.size)
         ledger.series.add(variant, AT, mine.size, K * mine.size, 2 * given.size)
         together = ledger.series.together(variant)
         together.count, together.squares, together.largest = mine.size, 4.0 * given.size, K

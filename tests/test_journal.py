@@ -94,7 +94,7 @@ def items(*names: str) -> list[dict[str, Any]]:
 
 
 def run(scenario: Callable[[], Awaitable[None]]) -> None:
-    asyncio.run(asyncio.wait_for(scenario(), 60))
+    asyncio.run(asyncio.wait_for(scenario(), 300))
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
