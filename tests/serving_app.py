@@ -1,4 +1,4 @@
-"""The whole application without a socket: its event loop in a thread, requests through ASGI, one at a time or at once."""
+"""The whole application without a socket: its event loop in a thread, requests through ASGI, alone or at once."""
 
 from __future__ import annotations
 

@@ -86,6 +86,21 @@ def test_contents_are_added_and_changed(api: Api, tag: str) -> None:
     assert api.item("n1")["metadata"] is None
 
 
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ("2030-01-31T12:00:00Z", "2030-01-31T12:00:00.000Z"),
+        ("2030-01-31T12:00:00", "2030-01-31T12:00:00.000Z"),
+        ("2030-01-31T12:00:00.123456+02:00", "2030-01-31T10:00:00.123Z"),
+        ("2030-01-31", "2030-01-31T00:00:00.000Z"),
+        (None, None),
+    ],
+)
+def test_times_without_a_zone_are_utc(api: Api, tag: str, given: str | None, kept: str | None) -> None:
+    api.add(tag, expires_at=given)
+    assert api.item(tag)["expires_at"] == kept
+
+
 def test_states_and_deletion(api: Api, tag: str) -> None:
     api.add("s1", tags=[tag])
     for action, state, ranked in (("/hide", "hidden", []), ("/unhide", "shown", ["s1"]), ("/hide", "hidden", [])):
@@ -121,7 +136,9 @@ def test_ids_of_any_kind(api: Api, tag: str, name: str) -> None:
 def test_lists_paged_filtered_and_sorted(api: Api, tag: str) -> None:
     names = [f"{tag}-{n:02d}" for n in range(25)]
     api.add(*names, tags=[tag])
-    rows = [{"item": name, "impressions": 100 + 7 * n % 50, "rewards": 3 * n % 20} for n, name in enumerate(names)]
+    rows: list[dict[str, Any]] = [
+        {"item": name, "impressions": 100 + 7 * n % 50, "rewards": 3 * n % 20} for n, name in enumerate(names)
+    ]
     api.post("/v1/log", {"batch": tag, "rows": rows})
     api.post(item_path(names[3], "/hide"))
 
@@ -430,10 +447,10 @@ def test_nowhere(api: Api) -> None:
 def test_a_batch_counts_once(api: Api, tag: str) -> None:
     api.add(f"{tag}-a", f"{tag}-b", tags=[tag])
     rows = [
-        {"item": f"{tag}-a", "impressions": 10, "rewards": 2.5, "from": "2026-01-01T00:00:00Z", "to": "2026-01-01T01:00:00Z"},
+        {"item": f"{tag}-a", "impressions": 10, "rewards": 2.5, "from": "2026-01-01T00:00Z", "to": "2026-01-01T01:00Z"},
         {"item": "nobody", "impressions": 1, "rewards": 0},
         {"item": f"{tag}-b", "impressions": 1, "rewards": 2},
-        {"item": f"{tag}-b", "impressions": 1, "rewards": 0, "from": "2026-01-02T00:00:00Z", "to": "2026-01-01T00:00:00Z"},
+        {"item": f"{tag}-b", "impressions": 1, "rewards": 0, "from": "2026-01-02T00:00Z", "to": "2026-01-01T00:00Z"},
     ]  # fmt: skip
     answer = api.post("/v1/log", {"batch": tag, "rows": rows})
     rejected = answer.pop("rejected")
@@ -466,7 +483,7 @@ def test_a_batch_counts_once(api: Api, tag: str) -> None:
     [
         ({"rows": [{"item": "x", "impressions": 1, "rewards": 0}]}, ["`batch` must be given"]),
         ({"batch": "b" * 41, "rows": [{"item": "x", "impressions": 1, "rewards": 0}]}, ["`batch`", "40", "41"]),
-        ({"batch": "b", "variant": "no", "rows": [{"item": "x", "impressions": 1, "rewards": 0}]}, ["`variant`", "'no'", "kl-ucb"]),
+        ({"batch": "b", "variant": "no", "rows": [{"item": "x", "impressions": 1, "rewards": 0}]}, ["'no'", "kl-ucb"]),
         ({"batch": "b", "rows": [{"item": "x", "impressions": 1.5, "rewards": 0}]}, ["`rows[0].impressions`", "1.5"]),
         ({"batch": "b", "rows": [{"item": "x", "impressions": -1, "rewards": 0}]}, ["`rows[0].impressions`", "-1"]),
         ({"batch": "b", "rows": [{"item": "x", "impressions": 1}]}, ["`rows[0].rewards` must be given"]),

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
+import socket
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from itertools import count, islice, takewhile
@@ -14,8 +18,9 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import hellinger
 from hellinger import cli
-from hellinger.client import AsyncClient, Ranked, Ranking
+from hellinger.client import AsyncClient, Ranked, Ranking, UnreachableError
 from hellinger.coldstart.experiment import LAWS
 from hellinger.events import Event
 from hellinger.ledger import Ledger, recovery
@@ -310,6 +315,34 @@ def test_a_tampered_count_is_found(served: Served, monkeypatch: pytest.MonkeyPat
     assert result.exit_code == 1
     assert "1 numbers differ" in result.stdout
     assert "impressions of 'own-1' with ucb1: sent" in result.stdout
+
+
+def test_an_interrupt_ends_the_traffic_in_good_order(served: Served) -> None:
+    command = [sys.executable, "-m", "hellinger", "traffic", served.url, "--rate", "40", "--verify", "--json"]
+    child = subprocess.Popen([*command, "--contents", "50"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        with hellinger.Client(served.url) as client:
+            before = sum(row.requests for row in client.experiment().variants)
+            while sum(row.requests for row in client.experiment().variants) < before + 20:
+                assert child.poll() is None
+        child.send_signal(signal.SIGINT)
+        out, told = child.communicate()
+    finally:
+        child.kill()
+        child.wait()
+    report = json.loads(out)
+    assert (child.returncode, report["verified"]) == (0, True)
+    assert report["requests"] >= 20
+    assert "ending" in told
+
+
+def test_nobody_at_the_address_is_told_in_one_line() -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{probe.getsockname()[1]}"
+        result = CliRunner().invoke(cli.app, ["traffic", url])
+    assert isinstance(result.exception, UnreachableError)
+    assert "must answer, but did not in 3 attempts" in str(result.exception)
 
 
 # Against a desk --------------------------------------------------------------------------------------

@@ -142,9 +142,11 @@ def traffic(
 async def _drive(
     url: str, key: str | None, world: World, pace: Pace, points: dict[str, float] | None, verify: bool, *, quiet: bool
 ) -> Report:
-    from hellinger.client import AsyncClient
+    from hellinger.client import AsyncClient, Retry
     from hellinger.traffic import Driver
 
+    async with AsyncClient(url, key, retry=Retry(times=2)) as client:
+        await client.experiment()  # an address or key that is wrong need not be tried for long
     with _telling(pace, quiet) as tell:
         async with AsyncClient(url, key, connections=pace.connections) as client:
             driver = Driver(client, world, pace, weights=points, verify=verify, progress=tell)

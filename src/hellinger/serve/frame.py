@@ -13,7 +13,7 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.routing import iter_route_contexts
 from starlette.responses import Response
 
-from hellinger.serve.access import OPEN, needs, role_of
+from hellinger.serve.access import OPEN, needs, role_of, template_of
 from hellinger.serve.answers import ERROR_SCHEMA, install_handlers
 from hellinger.serve.keys import Keys
 from hellinger.serve.metrics import Metrics
@@ -99,7 +99,7 @@ def _document(app: FastAPI) -> dict[str, Any]:
         "key": {"type": "http", "scheme": "bearer", "description": "A key made by `hellinger keys new`."}
     }
     roles = {
-        (route.path, method.lower()): role_of(route.endpoint)
+        (template_of(route.path), method.lower()): role_of(route.endpoint)
         for route in iter_route_contexts(app.routes)
         for method in route.methods or ()
     }

@@ -35,9 +35,11 @@ __all__ = [
 
 def milliseconds(moment: datetime | None) -> int | None:
     """A time as milliseconds since 1970; without a zone it is taken as UTC."""
-    if moment is None:
-        return None
-    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+    return None if moment is None else round(_in_utc(moment).timestamp() * 1000)
+
+
+def _in_utc(moment: datetime) -> datetime:
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def iso(at: int | None) -> str | None:
@@ -55,11 +57,20 @@ def _no_number(value: Any) -> Any:
     return value
 
 
+def _zoned(moment: datetime) -> datetime:
+    """The time with its zone, UTC where none is given; within limits that every arithmetic can hold."""
+    zoned = _in_utc(moment)
+    if not _FIRST <= zoned <= _LAST:
+        raise ValueError(f"must lie between {_FIRST:%Y-%m-%d} and {_LAST:%Y-%m-%d}, but got {moment.isoformat()}")
+    return zoned
+
+
+_FIRST, _LAST = datetime(1970, 1, 2, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
 Name = Annotated[str, Field(min_length=1, max_length=1024, pattern=r"^[^\x00-\x1f\x7f]+$")]
 Moment = Annotated[
     datetime,
     BeforeValidator(_no_number, json_schema_input_type=datetime),
-    Field(ge=datetime(1970, 1, 2, tzinfo=UTC), le=datetime(9000, 1, 1, tzinfo=UTC)),
+    AfterValidator(_zoned),
 ]
 Kind = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,31}$")]
 

@@ -150,19 +150,19 @@ export class Overview {
         const bounded = known(row.lift_low);
         return h(
           "tr",
-          {},
+          { role: "row" },
           h(
             "th",
-            { scope: "row" },
+            { scope: "row", role: "rowheader" },
             h("span", { class: "name" }, h("span", { class: "swatch", style: { background: colour } }), row.variant),
             row.policy && row.policy !== row.variant ? h("span", { class: "spec" }, row.policy) : null,
           ),
           cell("Impressions", count(row.impressions)),
           cell("Reward", count(row.reward)),
           cell("Rate", percent(row.rate), "strong"),
-          h("td", { "data-label": "95 % interval", class: "band" }, ...(row.impressions ? [interval(row.low, row.high, row.rate, rates, { colour }), ends(percent(row.low), percent(row.high))] : ["–"])),
+          h("td", { role: "cell", "data-label": "95 % interval", class: "band" }, ...(row.impressions ? [interval(row.low, row.high, row.rate, rates, { colour }), ends(percent(row.low), percent(row.high))] : ["–"])),
           cell("Lift", own ? "control" : change(row.lift), own ? "soft" : "strong"),
-          h("td", { "data-label": "Its interval", class: own ? "band nothing" : "band" }, ...(own || !bounded ? [h("span", { class: "soft" }, own ? "" : "–")] : [interval(row.lift_low, row.lift_high ?? Infinity, row.lift, lifts, { colour, zero: 0 }), known(row.lift_high) ? ends(change(row.lift_low), change(row.lift_high)) : h("span", { class: "ends" }, `at least ${change(row.lift_low)}`)])),
+          h("td", { role: "cell", "data-label": "Its interval", class: own ? "band nothing" : "band" }, ...(own || !bounded ? [h("span", { class: "soft" }, own ? "" : "–")] : [interval(row.lift_low, row.lift_high ?? Infinity, row.lift, lifts, { colour, zero: 0 }), known(row.lift_high) ? ends(change(row.lift_low), change(row.lift_high)) : h("span", { class: "ends" }, `at least ${change(row.lift_low)}`)])),
           cell("Best", chance(row.probability_best)),
         );
       }),
@@ -330,7 +330,7 @@ function unbroken(sentence) {
 }
 
 function cell(label, value, kind = "") {
-  return h("td", { class: `num ${kind}`.trim(), "data-label": label }, value);
+  return h("td", { role: "cell", class: `num ${kind}`.trim(), "data-label": label }, value);
 }
 
 function ends(low, high) {
