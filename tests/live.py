@@ -199,8 +199,12 @@ class Service:
         return self.ask("POST", path, body, key=key, timeout=timeout)
 
     def done(self, path: str, body: object, *, key: str | None = None) -> Any:
-        """Tell it something that it must take in."""
+        """Tell it something that it must take in, as often as it asks for patience: a busy machine may seem hung."""
         answer = self.post(path, body, key=key)
+        began = time.monotonic()
+        while answer.status == 503 and time.monotonic() - began < GENEROUS:
+            time.sleep(0.1)
+            answer = self.post(path, body, key=key)
         assert answer.status == 200, (path, answer)
         return answer.body
 

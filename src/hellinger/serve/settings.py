@@ -152,7 +152,7 @@ class Settings(BaseModel):
         "Durability", 100_000, "Rankings kept in memory, so that their feedback needs no reading of the log.", ge=0
     )
     snapshot_every_events: int = _setting(
-        "Durability", 1_000_000, "Events after which a snapshot is taken; a start reads the log from there.", ge=1000
+        "Durability", 250_000, "Events after which a snapshot is taken; a start reads the log from there.", ge=1000
     )
     snapshot_every_minutes: float = _setting(
         "Durability", 15.0, "Minutes after which a snapshot is taken, if anything happened.", gt=0
