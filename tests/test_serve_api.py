@@ -159,14 +159,12 @@ def test_lists_paged_filtered_and_sorted(api: Api, tag: str) -> None:
     assert listed(sort="oldest") == names
     assert listed(sort="oldest", reverse=True) == names[::-1]
     by = {row["item"]: row for row in rows}
-    for sort, key in (
-        ("impressions", lambda name: by[name]["impressions"]),
-        ("rewards", lambda name: by[name]["rewards"]),
-        ("estimate", lambda name: by[name]["rewards"] / by[name]["impressions"]),
-    ):
+    for row in rows:
+        row["estimate"] = row["rewards"] / row["impressions"]
+    for sort in ("impressions", "rewards", "estimate"):
         found = listed(sort=sort)
         assert sorted(found) == names
-        figures = [key(name) for name in found]
+        figures = [by[name][sort] for name in found]
         assert figures == sorted(figures, reverse=True)
     assert listed(state="hidden") == [names[3]]
     assert len(listed(state="shown")) == 24
