@@ -158,8 +158,8 @@ def test_lists_paged_filtered_and_sorted(api: Api, tag: str) -> None:
     assert listed() == names[::-1]
     assert listed(sort="oldest") == names
     assert listed(sort="oldest", reverse=True) == names[::-1]
-    by: dict[str, Any] = {str(row["item"]): row for row in rows}
-    for row in by.values():
+    by = {row["item"]: row for row in rows}
+    for row in rows:
         row["estimate"] = row["rewards"] / row["impressions"]
     for sort in ("impressions", "rewards", "estimate"):
         found = listed(sort=sort)
