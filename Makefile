@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: help install run test lint format bench lock clean
+.PHONY: help install run test lint format docs bench lock clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/' | column -t -s:
@@ -33,12 +33,16 @@ format: install  ## Put the sources in order
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
+docs: install  ## Build the documents as a site in build/site, links checked
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
 bench: install  ## Measure speed, as ratios within one run
 	$(BIN)/python benchmarks/index.py
 	$(BIN)/python benchmarks/lab.py
 	$(BIN)/python benchmarks/pool.py
 	$(BIN)/python benchmarks/shell.py
 	$(BIN)/python benchmarks/store.py
+	$(BIN)/python benchmarks/service.py
 	$(BIN)/python benchmarks/experiment.py
 
 lock: install  ## Pin what pyproject.toml asks for, with hashes

@@ -209,7 +209,7 @@ _item = st.tuples(
     st.just("item"), st.sampled_from(NAMES), st.sampled_from(TAGS), st.sampled_from([None, -1, 50, 10**6])
 )
 _state = st.tuples(
-    st.just("state"), st.sampled_from(NAMES), st.sampled_from(STATES + ("deleted", "hidden")), st.booleans()
+    st.just("state"), st.sampled_from(NAMES), st.sampled_from((*STATES, "deleted", "hidden")), st.booleans()
 )
 _rank = st.tuples(
     st.just("rank"),
@@ -253,7 +253,8 @@ def written(happenings: Sequence[Command]) -> Log:
     """The log of what happens."""
     log, at = Log(), START
     ranks: list[Logged] = []
-    for happening in [("item", name, [], None) for name in NAMES[:2]] + list(happenings):
+    begin: list[Command] = [("item", name, [], None) for name in NAMES[:2]]
+    for happening in [*begin, *happenings]:
         number = len(log.events) + 1
         match happening:
             case "wait", step:

@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -59,6 +60,19 @@ class Launcher:
             self._process.stdin.flush()
             return json.loads(self._process.stdout.readline())
 
+    def hellinger(self, *arguments: str) -> tuple[int, str]:
+        """Run a command to its end; its status, and what it said."""
+        with tempfile.NamedTemporaryFile() as said:
+            number = self.order(start=arguments, log=said.name)
+            until(lambda: self.order(poll=number) is not None)
+            return self.order(poll=number), Path(said.name).read_text()
+
+    def told(self, *arguments: str) -> Any:
+        """What a command that succeeds prints as JSON."""
+        status, said = self.hellinger(*arguments, "--json")
+        assert status == 0, said
+        return json.loads(said.splitlines()[-1])
+
     def close(self) -> None:
         """End it."""
         assert self._process.stdin is not None
@@ -80,6 +94,7 @@ class Service:
     def __init__(self, launcher: Launcher, folder: Path, database: str, **settings: object) -> None:
         self.launcher = launcher
         self.port = free_port()
+        self.database = database
         self.log = folder / f"service-{self.port}.log"
         given = {"database": database, "port": self.port} | settings
         self.arguments = ["serve"]
@@ -184,8 +199,12 @@ class Service:
         return self.ask("POST", path, body, key=key, timeout=timeout)
 
     def done(self, path: str, body: object, *, key: str | None = None) -> Any:
-        """Tell it something that it must take in."""
+        """Tell it something that it must take in, as often as it asks for patience: a busy machine may seem hung."""
         answer = self.post(path, body, key=key)
+        began = time.monotonic()
+        while answer.status == 503 and time.monotonic() - began < GENEROUS:
+            time.sleep(0.1)
+            answer = self.post(path, body, key=key)
         assert answer.status == 200, (path, answer)
         return answer.body
 

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 import random
-import subprocess
-import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from crowd import WEIGHTS, Client, Crowd, stable
 from live import Launcher, Service
-from load import WEIGHTS, Client, Crowd, stable
 
 SETTINGS = {
     "weights": json.dumps(WEIGHTS),
@@ -21,15 +18,6 @@ SETTINGS = {
     "request_cache": 50,
     "seed": 1,
 }
-
-
-def hellinger(*arguments: str) -> Any:
-    """What a command prints as JSON."""
-    done = subprocess.run(
-        [sys.executable, "-m", "hellinger", *arguments, "--json"], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, (done.stdout, done.stderr)
-    return json.loads(done.stdout)
 
 
 @pytest.mark.parametrize(("mode", "kills"), [("served", 14), ("confirmed", 8)])
@@ -54,7 +42,7 @@ def test_every_acknowledged_event_is_counted_once(launcher: Launcher, tmp_path: 
         before = service.totals(), service.counts()
         assert sum(len(ranking.given) for ranking in crowd.rankings()) > 100
         assert service.stop() == 0
-        assert hellinger("check", "--database", database)["ok"]
+        assert launcher.told("check", "--database", database)["ok"]
         service.start()
         assert (service.totals(), service.counts()) == before
 
@@ -81,4 +69,4 @@ def test_rankings_asked_for_without_a_key(launcher: Launcher, tmp_path: Path) ->
                 assert impressions <= found[name][1] <= impressions + 6 * (found[name][0] - requests)
                 assert found[name][2] == reward
         assert service.stop() == 0
-        assert hellinger("check", "--database", database)["ok"]
+        assert launcher.told("check", "--database", database)["ok"]

@@ -21,7 +21,7 @@ from hellinger.serve.answers import ApiError
 from hellinger.serve.history import history
 from hellinger.serve.keys import new_key
 from hellinger.serve.live import Listener, Live
-from hellinger.serve.rising import HALF, LEAST, Rising
+from hellinger.serve.rising import HALF, LEAST, Rises, Rising
 from hellinger.serve.service import Service
 from hellinger.serve.settings import Settings
 from hellinger.store import Store, open_store
@@ -275,15 +275,19 @@ def counts(ledger: Ledger, batch: str, rows: dict[str, tuple[int, float]]) -> No
     apply(ledger, Event.of(f"import/{batch}", "import", 0, fields))
 
 
+def find(rising: Rising, at: int) -> Rises:
+    return asyncio.run(rising.find(at))
+
+
 def test_rising_forgets_what_was_long_ago() -> None:
     ledger = ledger_of("old", "new")
     rising = Rising(ledger, 0)
     counts(ledger, "1", {"old": (1000, 300), "new": (1000, 10)})
-    assert [ledger.catalogue.ids[slot] for slot in rising.find(1).slots] == ["old"]
+    assert [ledger.catalogue.ids[slot] for slot in find(rising, 1).slots] == ["old"]
     rising.turn(HALF)  # what was counted so far is now in the older half
     rising.turn(2 * HALF)  # and now it is forgotten
     counts(ledger, "2", {"old": (1000, 10), "new": (1000, 300)})
-    found = rising.find(2 * HALF + 1)
+    found = find(rising, 2 * HALF + 1)
     assert [ledger.catalogue.ids[slot] for slot in found.slots] == ["new"]
     assert (found.since, found.impressions.tolist(), found.rewards.tolist()) == (HALF, [1000.0], [300.0])
 
@@ -294,16 +298,16 @@ def test_rising_needs_impressions_and_a_content_that_is_shown() -> None:
     least = int(LEAST)
     counts(ledger, "1", {"few": (least - 1, least - 1), "many": (least, least), "hidden": (99, 99), "rest": (9999, 1)})
     apply(ledger, Event.of("state/1", "state", 0, {"id": "hidden", "state": "hidden"}))
-    assert [ledger.catalogue.ids[slot] for slot in rising.find(1).slots] == ["many"]
+    assert [ledger.catalogue.ids[slot] for slot in find(rising, 1).slots] == ["many"]
 
 
 def test_rising_is_found_again_only_after_a_second() -> None:
     ledger = ledger_of("a", "b")
     rising = Rising(ledger, 0)
-    assert rising.find(5000).slots.size == 0
+    assert find(rising, 5000).slots.size == 0
     counts(ledger, "1", {"a": (100, 90), "b": (100, 0)})
-    assert rising.find(5999).slots.size == 0
-    assert rising.find(6000).slots.size == 1
+    assert find(rising, 5999).slots.size == 0
+    assert find(rising, 6000).slots.size == 1
 
 
 def test_sums_over_everything_agree_with_sums_by_content() -> None:

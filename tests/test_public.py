@@ -25,7 +25,7 @@ MODULES = sorted(
 def test_all_is_exact(name: str) -> None:
     module = importlib.import_module(name)
     assert module.__doc__
-    assert list(module.__all__) == sorted(module.__all__)
+    assert len(set(module.__all__)) == len(module.__all__)  # their order is the linter's
     assert all(hasattr(module, public) for public in module.__all__)
     own = {
         key

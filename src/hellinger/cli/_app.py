@@ -59,13 +59,19 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     progress_console.print(f"[yellow]warning:[/] {escape(str(message))}", highlight=False)
 
 
+def _told() -> tuple[type[Exception], ...]:
+    """Errors that say by themselves what is wrong; the store's, once it has been imported."""
+    store = sys.modules.get("hellinger.store.errors")
+    return (ValueError, OSError) if store is None else (ValueError, OSError, store.StoreError)
+
+
 def run() -> None:
     """Run the application; what the user got wrong is told in one line, with exit status 2."""
     warnings.simplefilter("always", HellingerWarning)
     warnings.showwarning = _show_warning
     try:
         app()
-    except (ValueError, OSError) as error:
+    except _told() as error:
         line = " ".join(str(error).split())
         progress_console.print(f"[red]error:[/] {escape(line)}", highlight=False, soft_wrap=True)
         sys.exit(2)

@@ -42,15 +42,17 @@ _LAWS = {
 def plans(*, seed: int = 0, sites: int | None = None, contents: int = 10_000, full: bool = False) -> list[Traffic]:
     """The setting that claims are judged in, other laws of the click rates, and contents that are all new every day.
 
-    ``full`` goes from 3 to 3,000 impressions per content, and to a longer time with new contents, for every policy.
+    ``full`` goes from 3 to 3,000 impressions per content (1,000 with other laws), has new contents for longer, and
+    lets ``cold-start`` play everywhere.
     """
     count = sites if sites is not None else (10 if full else 4)
-    some = POLICIES if full else POLICIES[:3]
+    some = POLICIES[: 4 if full else 3]
+    other = FULL[:-2] if full else LEVELS[:-1]
     main = Traffic(POLICIES, FULL if full else LEVELS, sites=count, seed=seed, contents=contents)
     return [
         main,
-        main._replace(law="heavy-tailed", policies=some, levels=main.levels if full else LEVELS[:-1]),
-        main._replace(law="bimodal", policies=some, levels=main.levels if full else LEVELS[:-1]),
+        main._replace(law="heavy-tailed", policies=some, levels=other),
+        main._replace(law="bimodal", policies=some, levels=other),
         main._replace(stay=1, days=10 if full else 4, policies=some, levels=(*RENEWED, 300) if full else RENEWED),
     ]
 
@@ -192,8 +194,8 @@ def _early_claim(main: Rewards, level: int) -> Claim:
         "5.4",
         "Online: Hellinger-UCB gets more clicks early and then even more as learning goes on.",
         "a growing lead",
-        f"{_clicks(lead[day])} clicks over KL-UCB after {day + 1} days and {_clicks(lead[-1])} after {main.plan.days}, at "
-        f"{level:,} impressions per content",
+        f"{_clicks(lead[day])} clicks over KL-UCB after {day + 1} days and {_clicks(lead[-1])} after "
+        f"{main.plan.days}, at {level:,} impressions per content",
         "agrees" if holds else ("partly" if lead[-1] > 0 else "differs"),
     )
 
@@ -216,11 +218,8 @@ def _ranges(ranges: Sequence[Range], levels: Sequence[int]) -> str:
     """Ranges of levels in words; one that lasts to the end of the scan is left open."""
     if not ranges:
         return f"nowhere up to {levels[-1]:,}"
-    words = [
-        f"from {low:,.0f} on" if high >= levels[-1] else f"from {low:,.0f} to {high:,.0f}"
-        for low, high in ranges
-    ]  # fmt: skip
-    return " and ".join(words)
+    ends = ["on" if high >= levels[-1] else f"to {high:,.0f}" for _, high in ranges]
+    return " and ".join(f"from {low:,.0f} {end}" for (low, _), end in zip(ranges, ends, strict=True))
 
 
 def _percent(ratio: float) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hellinger.ledger.catalogue import DELETED, EXPIRED, HIDDEN, SHOWN, STATES, Catalogue
-from hellinger.ledger.ledger import COMMON, Counts, Ledger, Listener
+from hellinger.ledger.ledger import COMMON, Columns, Counts, Ledger, Listener, added
 from hellinger.ledger.requests import Request, Requests, spoken_of
 from hellinger.ledger.series import RESOLUTIONS, Series
 
@@ -16,11 +16,13 @@ __all__ = [
     "SHOWN",
     "STATES",
     "Catalogue",
+    "Columns",
     "Counts",
     "Ledger",
     "Listener",
     "Request",
     "Requests",
     "Series",
+    "added",
     "spoken_of",
 ]

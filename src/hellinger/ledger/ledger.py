@@ -8,15 +8,28 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from hellinger.events import Logged
+from hellinger.events import Event, Logged
 from hellinger.ledger.catalogue import DELETED, EXPIRED, HIDDEN, SHOWN, STATES, Catalogue, grown
 from hellinger.ledger.requests import Request, Requests, request_of
 from hellinger.ledger.series import Series
 
-__all__ = ["COMMON", "Counts", "Ledger", "Listener"]
+__all__ = ["COMMON", "Columns", "Counts", "Ledger", "Listener", "added"]
 
 COMMON = ""
 """Instead of a variant: counts brought in from elsewhere, which every variant learns from."""
+
+
+Columns = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
+"""Impressions and rewards."""
+
+
+def added(columns: Iterable[Columns], size: int) -> Columns:
+    """The sum of several, each of so many slots."""
+    n, s = np.zeros(size), np.zeros(size)
+    for more_n, more_s in columns:
+        n += more_n
+        s += more_s
+    return n, s
 
 
 class Counts:
@@ -53,9 +66,7 @@ class Counts:
             np.add.at(self._n, slots, n)
             np.add.at(self._s, slots, s)
 
-    def of(
-        self, slots: npt.NDArray[np.intp] | slice, size: int
-    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    def of(self, slots: npt.NDArray[np.intp] | slice, size: int) -> Columns:
         """Impressions and rewards of these contents, in a catalogue of so many."""
         self._settle()
         self._n, self._s = grown(self._n, size), grown(self._s, size)
@@ -110,6 +121,7 @@ class Ledger:
         self.series = Series()
         self.requests = Requests(cache)
         self.listener = listener
+        self._gathered: dict[tuple[str, str, int], tuple[list[int], list[float], list[float], list[float]]] = {}
 
     # Events -------------------------------------------------------------------------------------------
 
@@ -128,8 +140,29 @@ class Ledger:
 
     def apply(self, event: Logged, fields: dict[str, Any] | None = None) -> None:
         """Take in the next event of the log; ``fields`` if its body has been read already."""
-        getattr(self, f"_{event.kind}")(event, event.fields if fields is None else fields)
-        self.seq = event.seq
+        self.take(event.seq, event, event.fields if fields is None else fields)
+        self.settle()
+
+    def take(self, seq: int, event: Event | Logged, fields: dict[str, Any]) -> None:
+        """:meth:`apply` for one of many events: feedback is gathered, and counts when :meth:`settle` is called."""
+        kind = event.kind
+        if kind == "feedback":  # by far the most, and dear when counted one at a time
+            self._feedback(event, fields)
+        elif kind == "seen":
+            self._seen(event, fields)
+        else:
+            self.settle()
+            getattr(self, f"_{kind}")(seq, event, fields)
+        self.seq = seq
+
+    def settle(self) -> None:
+        """Count the feedback gathered."""
+        if not self._gathered:
+            return
+        gathered, self._gathered = self._gathered, {}
+        for (variant, segment, at), (slots, n, s, gone) in gathered.items():
+            self.series.add(variant, at, 0, sum(n) + gone[0], sum(s) + gone[1])
+            self._count(variant, segment, slots, n, s, gone=gone[0])
 
     def open(self, name: str, request: Request, slots: list[int] | None = None, *, told: bool = False) -> None:
         """Count a ranking and hold it for its feedback.
@@ -146,18 +179,18 @@ class Ledger:
             ones, zeros = [1.0] * len(slots), [0.0] * len(slots)
             self._count(request.variant, request.segment, slots, ones, zeros, gone=shown - len(slots), told=told)
 
-    def _rank(self, event: Logged, fields: dict[str, Any]) -> None:
+    def _rank(self, _seq: int, event: Event | Logged, fields: dict[str, Any]) -> None:
         self.open(event.key, Request.of(event.at, fields))
 
-    def _feedback(self, event: Logged, fields: dict[str, Any]) -> None:
+    def _feedback(self, event: Event | Logged, fields: dict[str, Any]) -> None:
         request = self.requests.get(fields["request"])
         if request is None:
             return  # compacted away: older than anything that could still be learned
-        item, points = fields["item"], fields["points"]
-        reward = request.give(item, fields["kind"], points)
-        self._credit(request, event.at, item, not fields["late"] and request.see(item), reward)
+        item = fields["item"]
+        reward = request.give(item, fields["kind"], fields["points"])
+        self._credit(request, event.at, item, not request.counted and not fields["late"] and request.see(item), reward)
 
-    def _seen(self, event: Logged, fields: dict[str, Any]) -> None:
+    def _seen(self, event: Event | Logged, fields: dict[str, Any]) -> None:
         request = self.requests.get(fields["request"])
         if request is not None:
             self._credit(request, event.at, fields["item"], request.see(fields["item"]), 0.0)
@@ -165,23 +198,33 @@ class Ledger:
     def _credit(self, request: Request, at: int, item: str, shown: bool, reward: float) -> None:
         if not shown and not reward:
             return
-        self.series.add(request.variant, at, 0, shown, reward)
         if reward:
             self.series.together(request.variant).rose(request.reward, reward)
-        self._count_one(request.variant, request.segment, self._slot(item, request.through), float(shown), reward)
+        place = (request.variant, request.segment, at)
+        gathered = self._gathered.get(place)
+        if gathered is None:
+            gathered = self._gathered[place] = ([], [], [], [0.0, 0.0])
+        slot = self._slot(item, request.through)
+        if slot is None:
+            gathered[3][0] += shown
+            gathered[3][1] += reward
+        else:
+            gathered[0].append(slot)
+            gathered[1].append(float(shown))
+            gathered[2].append(reward)
 
-    def _item(self, event: Logged, fields: dict[str, Any]) -> None:
+    def _item(self, seq: int, event: Event | Logged, fields: dict[str, Any]) -> None:
         held, name = self.catalogue, fields["id"]
         tags, expires_at = tuple(fields["tags"]), fields["expires_at"] or 0
         slot = held.slots.get(name)
         if slot is None:
-            slot = held.add(name, since=event.seq, at=event.at)
-            held.describe(slot, said=event.seq, tags=tags, expires_at=expires_at)
+            slot = held.add(name, since=seq, at=event.at)
+            held.describe(slot, said=seq, tags=tags, expires_at=expires_at)
             if self.listener:
                 self.listener.appears(slot)
         else:
             retagged, dated = held.tags_of(slot) != tags, held["expires_at"][slot] != expires_at
-            held.describe(slot, said=event.seq, tags=tags, expires_at=expires_at)
+            held.describe(slot, said=seq, tags=tags, expires_at=expires_at)
             if retagged and self.listener:
                 self.listener.retagged(slot)
             if dated and self.listener:
@@ -189,7 +232,7 @@ class Ledger:
             if dated and held["state"][slot] == EXPIRED and not 0 < expires_at <= event.at:
                 self._turn(slot, SHOWN)
 
-    def _state(self, event: Logged, fields: dict[str, Any]) -> None:
+    def _state(self, _seq: int, _event: Event | Logged, fields: dict[str, Any]) -> None:
         slot = self.catalogue.slots.get(fields["id"])
         if slot is None:
             return
@@ -213,7 +256,7 @@ class Ledger:
             else:
                 self.listener.vanishes(slot)
 
-    def _leave(self, event: Logged, fields: dict[str, Any]) -> None:
+    def _leave(self, _seq: int, event: Event | Logged, fields: dict[str, Any]) -> None:
         slot = self.catalogue.slots.get(fields["id"])
         if slot is None or self.catalogue["since"][slot] != fields["since"]:
             return
@@ -226,7 +269,7 @@ class Ledger:
         if self.listener:
             self.listener.left(fields["variant"], slot)
 
-    def _import(self, event: Logged, fields: dict[str, Any]) -> None:
+    def _import(self, _seq: int, event: Event | Logged, fields: dict[str, Any]) -> None:
         variant, segment = fields["variant"] or COMMON, fields["segment"] or ""
         for row in fields["rows"]:
             n, s = row["impressions"], row["rewards"]
@@ -289,15 +332,17 @@ class Ledger:
             if variant in wanted and segment in (None, held)
         )
 
-    def whole(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """Impressions and rewards of every slot, over all variants and segments."""
+    def views(self) -> list[Columns]:
+        """Impressions and rewards of every slot in each variant and segment: the ledger's own arrays, to be read only.
+
+        Other threads may read them; what is counted meanwhile may be in them or not.
+        """
         size = len(self.catalogue.ids)
-        n, s = np.zeros(size), np.zeros(size)
-        for counts in self.counts.values():
-            more_n, more_s = counts.of(slice(size), size)
-            n += more_n
-            s += more_s
-        return n, s
+        return [counts.of(slice(size), size) for counts in self.counts.values()]
+
+    def whole(self) -> Columns:
+        """Impressions and rewards of every slot, over all variants and segments."""
+        return added(self.views(), len(self.catalogue.ids))
 
     @property
     def segments(self) -> list[str]:

@@ -78,7 +78,8 @@ def fold(ledger: Ledger, events: Sequence[Logged], thread: Callable[[list[str]],
     with ledger.requests.pinned(spoken_of(events)):
         ledger.requests.recall(thread(ledger.missing(events)), ledger.seq)
         for event in events:
-            ledger.apply(event)
+            ledger.take(event.seq, event, event.fields)
+        ledger.settle()
 
 
 def take_snapshot(store: Store, *, progress: Progress | None = None) -> int:
@@ -97,13 +98,14 @@ def compact(store: Store, *, before: int, window: int, progress: Progress | None
     """
     require(window >= 0, "0 <= window", window=window)
     ledger = recover(store, base=True)
-    through = store.reached(before)
-    if through > ledger.seq:
-        advance(store, ledger, through=through, progress=progress)
+    base = ledger.seq
+    advance(store, ledger, through=max(base, store.reached(before)), progress=progress)
+    # first what a start needs: were this to end in between, nothing may go that no snapshot to start from has counted
+    current = store.snapshot()
+    if ledger.seq and (current is None or current[0] < ledger.seq):
+        store.save_snapshot(ledger.seq, dumped(ledger))
+    if ledger.seq > base:
         store.save_snapshot(ledger.seq, dumped(ledger), base=True)
-        current = store.snapshot()
-        if current is None or current[0] < ledger.seq:
-            store.save_snapshot(ledger.seq, dumped(ledger))
     cut = min(ledger.seq, store.reached(before - window - SLACK))
     return Compaction(store.compact(cut), cut)
 

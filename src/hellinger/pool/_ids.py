@@ -183,6 +183,8 @@ class Ids:
 
     def _add_names(self, items: Any, first: int, names: Iterable[Id]) -> int:
         listed: list[Any] = names.tolist() if isinstance(names, np.ndarray) else list(names)
+        if self._add_strings(items, first, listed):
+            return len(listed)
         for name in listed:
             if type(name) is not str and self._key(name) is None:
                 raise ValueError(f"`id` must be a string or a whole number below 2⁶³, but got {name!r}")
@@ -203,6 +205,20 @@ class Ids:
         _insert(self.table, items, first, first + keys.size)
         self.names.extend(listed)
         return len(listed)
+
+    def _add_strings(self, items: Any, first: int, listed: list[Any]) -> bool:
+        """Enter strings if no two ids share a hash, which is the rule; whether that was so."""
+        if self._odd or (self.names is None and first) or set(map(type, listed)) != {str}:
+            return False
+        last = first + len(listed)
+        self._reserve(items, first, last)
+        items["key"][first:last] = np.fromiter(map(hash, listed), np.int64, len(listed))
+        if _insert(self.table, items, first, last) >= 0:
+            return False
+        if self.names is None:
+            self.names = []
+        self.names.extend(listed)
+        return True
 
     def _disperse(self, items: Any, first: int, listed: list[Id], keys: Keys) -> None:
         """Give another key to each id whose own is taken: two strings in 2⁶⁴ share a hash."""

@@ -640,7 +640,11 @@ class Pool:
         elif len(listed) != count:
             raise ValueError(f"`tags` must be one set for all or one for each of {count} ids, but got {len(listed)}")
         known = {held: number for number, held in enumerate(self._tag_sets)}
-        numbers = [known.setdefault(_tag_set(held), len(known)) for held in listed]
+        if set(map(type, listed)) == {tuple}:  # many contents have few sets among them
+            met = {held: known.setdefault(_tag_set(held), len(known)) for held in dict.fromkeys(listed)}
+            numbers = list(map(met.__getitem__, listed))
+        else:
+            numbers = [known.setdefault(_tag_set(held), len(known)) for held in listed]
         each = np.broadcast_to(np.array(numbers, np.int32), (count,)) if count else np.empty(0, np.int32)
         return each, list(known)
 

@@ -16,7 +16,7 @@ from hellinger.errors import require
 from hellinger.serve.keys import ROLES
 from hellinger.serve.metrics import Metrics, RouteFigures
 
-__all__ = ["Door", "Doors", "Pace", "needs", "own_host", "role_of", "same_origin"]
+__all__ = ["Door", "Doors", "Pace", "needs", "own_host", "role_of", "same_origin", "template_of"]
 
 OPEN = "open"
 """The role of what anybody may ask for: health, the page, the reference."""
@@ -41,6 +41,15 @@ def needs(role: str) -> Callable[[Endpoint], Endpoint]:
 def role_of(endpoint: object) -> str:
     """The role an endpoint needs."""
     return str(getattr(endpoint, _MARK, ROLES[-1]))
+
+
+def template_of(path: str | None) -> str:
+    """A route's path as the OpenAPI document writes it.
+
+    >>> template_of("/v1/items/{item:path}/hide")
+    '/v1/items/{item}/hide'
+    """
+    return re.sub(r":\w+}", "}", path or "/")
 
 
 class Door:
@@ -72,7 +81,7 @@ class Doors:
             endpoint = route.endpoint if route.endpoint is not None else getattr(route, "app", None)
             methods = frozenset(route.methods) if route.methods else None
             pattern: re.Pattern[str] = route.path_regex
-            template = route.path or "/"
+            template = template_of(route.path)
             self._routes.append((pattern, methods, template, role_of(endpoint)))
             if "{" not in template and methods:
                 static |= {(method, template) for method in methods}

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
+from orjson import dumps
 
 from hellinger.events import Event, Logged, new_request, new_token
 from hellinger.experiment import Split
@@ -74,6 +75,8 @@ class Sorted(NamedTuple):
 
 def points(weight: float, value: float = 1.0) -> float:
     """What feedback is worth, in [0, 1] and exact to sum."""
+    if weight == 1.0 == value:
+        return 1.0
     return min(1.0, max(0.0, round(weight * value / UNIT) * UNIT))
 
 
@@ -272,17 +275,19 @@ class Desk:
                 out.duplicate.append(j)
             else:
                 late = at - request.at > self.window
+                name, item, kind, value, happened = one
                 fields = {
-                    "request": one.request,
-                    "item": one.item,
-                    "kind": one.kind,
-                    "points": 0.0 if late else points(self.weights.get(one.kind, 1.0), one.value),
+                    "request": name,
+                    "item": item,
+                    "kind": kind,
+                    "points": 0.0 if late else points(self.weights.get(kind, 1.0), value),
                     "late": late,
-                    "happened": one.happened,
+                    "happened": happened,
                 }
                 if late:
                     out.late.add(j)
-                out.drafts.append(Draft.of(f"{one.request}/{one.kind}/{one.item}", "feedback", at, fields))
+                event = Event(f"{name}/{kind}/{item}", "feedback", at, dumps(fields).decode())
+                out.drafts.append(Draft(event, fields))
                 out.places.append(j)
         return out
 
@@ -373,16 +378,24 @@ class Desk:
 
     def commit(self, events: Iterable[tuple[Logged, dict[str, Any] | None]], thread: Iterable[Logged] = ()) -> None:
         """Take in what the log has got, in its order; ``thread`` recalls requests that these speak of."""
-        ledger = self.ledger
-        ledger.requests.recall(thread, ledger.seq)
-        for event, fields in events:
-            if event.kind == "rank" and event.key in self.pending:
-                del self.pending[event.key]
-                ledger.seq = event.seq
+        self.ledger.requests.recall(thread, self.ledger.seq)
+        self._take((event.seq, event, event.fields if fields is None else fields) for event, fields in events)
+
+    def commit_own(self, drafts: Iterable[tuple[int, Draft]]) -> None:
+        """Take in drafts that have got these places in the log, in their order."""
+        self._take((seq, *draft) for seq, draft in drafts)
+
+    def _take(self, events: Iterable[tuple[int, Event | Logged, dict[str, Any]]]) -> None:
+        ledger, pending = self.ledger, self.pending
+        for seq, event, fields in events:
+            if event.kind == "rank" and event.key in pending:
+                del pending[event.key]
+                ledger.seq = seq
             else:
-                ledger.apply(event, fields)
+                ledger.take(seq, event, fields)
                 if event.kind == "rank":
                     self.named.pop(event.key, None)
+        ledger.settle()
         self.pools.settle()
 
     def about(self, item: str) -> dict[str, dict[str, Any]]:

@@ -13,7 +13,7 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.routing import iter_route_contexts
 from starlette.responses import Response
 
-from hellinger.serve.access import OPEN, needs, role_of
+from hellinger.serve.access import OPEN, needs, role_of, template_of
 from hellinger.serve.answers import ERROR_SCHEMA, install_handlers
 from hellinger.serve.keys import Keys
 from hellinger.serve.metrics import Metrics
@@ -61,7 +61,13 @@ def make_app(
     app.add_middleware(Shell, owner=app, settings=settings, keys=keys, metrics=metrics)
     app.openapi = lambda: _document(app)  # type: ignore[method-assign]
 
-    @app.get("/metrics", tags=["operation"], summary="Figures for Prometheus", response_class=Response)
+    @app.get(
+        "/metrics",
+        tags=["operation"],
+        summary="Figures for Prometheus",
+        response_class=Response,
+        responses={200: {"description": "The figures.", "content": {"text/plain": {"schema": {"type": "string"}}}}},
+    )
     @needs("read")
     async def figures() -> Response:
         content, kind = metrics.page()
@@ -93,7 +99,7 @@ def _document(app: FastAPI) -> dict[str, Any]:
         "key": {"type": "http", "scheme": "bearer", "description": "A key made by `hellinger keys new`."}
     }
     roles = {
-        (route.path, method.lower()): role_of(route.endpoint)
+        (template_of(route.path), method.lower()): role_of(route.endpoint)
         for route in iter_route_contexts(app.routes)
         for method in route.methods or ()
     }

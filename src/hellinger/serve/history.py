@@ -63,7 +63,8 @@ def history(store: Store, item: str, since: int, last: int, *, most: int = MOST)
         elif event.kind == "import":
             for row in fields["rows"]:
                 if row["item"] == item:
-                    cells.append((row["to"] or event.at, fields["variant"] or "", row["impressions"], row["rewards"]))
+                    at = min(row["to"] or event.at, event.at)  # as the ledger has it
+                    cells.append((at, fields["variant"] or "", row["impressions"], row["rewards"]))
         elif event.kind in ("item", "state", "leave") and fields["id"] == item:
             marks.append(_mark(event, fields, since))
     resolution = "hour" if not cells or max(cells)[0] - min(cells)[0] <= _FINE else "day"

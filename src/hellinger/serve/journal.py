@@ -185,10 +185,9 @@ class Journal:
             for draft, seq in zip(entry.drafts, seqs, strict=True):
                 if seq is not None:
                     mine[seq] = draft
-        ordered = [(event, None) for event in events]
-        ordered += [(Logged(seq, *draft.event), draft.fields) for seq, draft in sorted(mine.items())]  # type: ignore[misc]
         try:
-            self.desk.commit(ordered, thread)
+            self.desk.commit(((event, None) for event in events), thread)
+            self.desk.commit_own(sorted(mine.items()))
         finally:
             if self.away:
                 log.warning("the store is back")

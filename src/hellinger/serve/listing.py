@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hellinger.experiment import Totals, rate_bounds
-from hellinger.ledger import STATES
+from hellinger.ledger import DELETED, STATES, Columns, added
 from hellinger.serve.answers import ApiError
 from hellinger.serve.desk import Desk
 from hellinger.serve.models import iso
@@ -20,6 +20,9 @@ from hellinger.serve.rising import Rises
 __all__ = ["cursor", "intervals", "matching", "offset", "rows"]
 
 Slots = npt.NDArray[np.int64]
+
+_AT_ONCE = 10_000
+"""Names looked at before others get their turn."""
 
 
 def cursor(start: int) -> str:
@@ -67,8 +70,8 @@ async def matching(
     if search:
         names = held.ids
         found = []
-        for start in range(0, slots.size, 50_000):
-            found += [slot for slot in slots[start : start + 50_000].tolist() if search in names[slot]]
+        for start in range(0, slots.size, _AT_ONCE):
+            found += [slot for slot in slots[start : start + _AT_ONCE].tolist() if search in names[slot]]
             await asyncio.sleep(0)
         slots = np.array(found, np.int64)
     if sort == "rising":
@@ -79,11 +82,14 @@ async def matching(
 async def _ordered(desk: Desk, slots: Slots, sort: str, reverse: bool) -> Slots:
     if sort in ("newest", "oldest"):
         return slots[::-1] if (sort == "newest") != reverse else slots
-    newest = slots[::-1]
-    n, s = (counts[newest] for counts in desk.ledger.whole())
+    return await asyncio.to_thread(_by_counts, desk.ledger.views(), slots[::-1], sort, reverse)
+
+
+def _by_counts(views: list[Columns], newest: Slots, sort: str, reverse: bool) -> Slots:
+    """In a thread: a million contents take a tenth of a second, in which rankings go on."""
+    n, s = added(((n[newest], s[newest]) for n, s in views), newest.size)
     by = {"impressions": n, "rewards": s, "estimate": s / np.maximum(n, 1)}[sort]
-    key = by if reverse else -by
-    order: Slots = await asyncio.to_thread(np.argsort, key, kind="stable")  # a million take 0.1 s
+    order: Slots = np.argsort(by if reverse else -by, kind="stable")
     return newest[order]
 
 
@@ -95,7 +101,7 @@ def rows(desk: Desk, slots: Slots, rises: Rises | None = None) -> list[dict[str,
         gathered = zip(rises.impressions.tolist(), rises.rewards.tolist(), rises.low.tolist(), strict=True)
         told = [{"impressions": n, "rewards": s, "low": low} for n, s, low in gathered]
         recent = dict(zip(rises.slots.tolist(), told, strict=True))
-    kept = [slot for slot in slots.tolist() if held.ids[slot] in held.slots]  # not deleted in the meantime
+    kept = [slot for slot in slots.tolist() if held["state"][slot] != DELETED]  # in the meantime
     sums = np.stack(desk.ledger.sums(kept, variants={variant for variant, _ in desk.ledger.counts}), axis=1).tolist()
     return [
         {
@@ -110,9 +116,9 @@ def rows(desk: Desk, slots: Slots, rises: Rises | None = None) -> list[dict[str,
             "low": low,
             "high": high,
             "recent": recent.get(slot),
-            "variants": desk.about(held.ids[slot]),
+            "variants": variants,
         }
-        for slot, (n, s), (low, high) in zip(kept, sums, intervals(sums), strict=True)
+        for slot, (n, s), (low, high), variants in zip(kept, sums, intervals(sums), desk.about_each(kept), strict=True)
     ]
 
 

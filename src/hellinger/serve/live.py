@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 PERIOD = 1.0
 """Seconds between two messages."""
-STATISTICS = 2.0
+STATISTICS = 5.0
 """Seconds for which intervals and probabilities are kept: they take milliseconds that rankings could use."""
 KEPT = 300
 """Seconds that whoever joins is told of."""
@@ -54,6 +54,14 @@ class _Sample(NamedTuple):
     feedback: float
     commits: int
     commit_time: float
+
+
+class _Standing(NamedTuple):
+    """A readout, when it was made, and of what."""
+
+    made: float
+    state: Any
+    text: bytes
 
 
 def percentile(edges: Sequence[float], counts: Sequence[int], q: float) -> float | None:
@@ -120,7 +128,7 @@ class Live:
         self._listeners: set[Listener] = set()
         self._samples: deque[_Sample] = deque([self._sample()], maxlen=MINUTE + 1)
         self._recent: deque[list[float | None]] = deque(maxlen=KEPT)
-        self._standings: dict[str | None, tuple[float, bytes]] = {}
+        self._standings: dict[str | None, _Standing] = {}
         self._task = asyncio.create_task(self._run(), name="live")
 
     def __len__(self) -> int:
@@ -191,12 +199,14 @@ class Live:
         }
 
     def _readout(self, control: str | None) -> bytes:
-        """The experiment as it stood at most two seconds ago; ``totals`` are those of this moment."""
-        made, text = self._standings.get(control, (0.0, b""))
-        if not text or time.monotonic() - made > STATISTICS - PERIOD / 2:
-            text = orjson.dumps(standing(self._service, control))
-            self._standings[control] = (time.monotonic(), text)
-        return text
+        """The experiment as it stood at most five seconds ago; ``totals`` are those of this moment."""
+        ledger = self._service.desk.ledger
+        state = (len(ledger.catalogue), {name: tuple(cell) for name, cell in ledger.series.totals.items()})
+        held = self._standings.get(control)
+        if held is None or (held.state != state and time.monotonic() - held.made > STATISTICS - PERIOD / 2):
+            held = _Standing(time.monotonic(), state, orjson.dumps(standing(self._service, control)))
+            self._standings[control] = held
+        return held.text
 
     def _steps(self) -> dict[str, list[tuple[str | None, dict[str, list[float]]]]]:
         """The last two steps of each length, so that a chart goes on from where it is."""

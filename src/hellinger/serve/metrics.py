@@ -80,7 +80,7 @@ _COUNTERS = {
     "rejected": "Feedback events that were refused.",
 }
 _GAUGES = {
-    "pool_size": "Items that can be ranked, by variant.",
+    "pool_size": "Items in each variant's pool, hidden ones included.",
     "pending": "Requests that wait for their events to be durable.",
     "store_lag_seconds": "Seconds since the store was last written or read with success.",
     "store_behind_events": "Events in the log that this copy has not applied yet.",

@@ -5,26 +5,44 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+import orjson
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 __all__ = [
     "Experiment",
     "FeedbackAnswer",
     "FeedbackBody",
+    "FeedbackEvent",
+    "Former",
     "History",
+    "HistoryColumn",
     "ImportAnswer",
     "ImportBody",
+    "ImportRow",
     "Item",
     "ItemPage",
+    "ItemRow",
     "ItemState",
     "ItemsAnswer",
     "ItemsBody",
+    "Left",
+    "Live",
+    "Mark",
+    "NewItem",
     "RankAnswer",
     "RankBody",
+    "RankedItem",
+    "Ready",
+    "Recent",
     "Rejected",
+    "RowStanding",
     "SeenAnswer",
     "SeenBody",
+    "SeenEvent",
     "Series",
+    "SeriesColumn",
+    "Standing",
+    "VariantRow",
     "iso",
     "milliseconds",
 ]
@@ -32,9 +50,11 @@ __all__ = [
 
 def milliseconds(moment: datetime | None) -> int | None:
     """A time as milliseconds since 1970; without a zone it is taken as UTC."""
-    if moment is None:
-        return None
-    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+    return None if moment is None else round(_in_utc(moment).timestamp() * 1000)
+
+
+def _in_utc(moment: datetime) -> datetime:
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def iso(at: int | None) -> str | None:
@@ -52,13 +72,38 @@ def _no_number(value: Any) -> Any:
     return value
 
 
+def _zoned(moment: datetime) -> datetime:
+    """The time with its zone, UTC where none is given; within limits that every arithmetic can hold."""
+    zoned = _in_utc(moment)
+    if not _FIRST <= zoned <= _LAST:
+        raise ValueError(f"must lie between {_FIRST:%Y-%m-%d} and {_LAST:%Y-%m-%d}, but got {moment.isoformat()}")
+    return zoned
+
+
+_FIRST, _LAST = datetime(1970, 1, 2, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
 Name = Annotated[str, Field(min_length=1, max_length=1024, pattern=r"^[^\x00-\x1f\x7f]+$")]
 Moment = Annotated[
     datetime,
     BeforeValidator(_no_number, json_schema_input_type=datetime),
-    Field(ge=datetime(1970, 1, 2, tzinfo=UTC), le=datetime(9000, 1, 1, tzinfo=UTC)),
+    AfterValidator(_zoned),
 ]
 Kind = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,31}$")]
+
+
+def _storable(value: dict[str, Any]) -> dict[str, Any]:
+    """What JSON in UTF-8 with numbers of 64 bits can hold: the log is no wider."""
+    try:
+        given_back = orjson.loads(orjson.dumps(value))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(
+            f"must be JSON that others can read, but {str(error).lower() or 'it is nested too deeply'}"
+        ) from None
+    if given_back != value:
+        raise ValueError("must be JSON that others can read, but holds NaN or an infinity")
+    return value
+
+
+Metadata = Annotated[dict[str, Any], AfterValidator(_storable)]
 
 
 class _Body(BaseModel):
@@ -74,7 +119,7 @@ class NewItem(_Body):
     id: Name = Field(examples=["article-1"])
     tags: list[Name] = Field([], max_length=64, description="Labels to filter and to learn by.")
     expires_at: Moment | None = Field(None, description="When to stop showing it.")
-    metadata: dict[str, Any] | None = Field(None, description="Anything; given back, never looked at.")
+    metadata: Metadata | None = Field(None, description="Anything; given back, never looked at.")
 
 
 class ItemsBody(_Body):
@@ -97,6 +142,15 @@ class ItemState(BaseModel):
     state: Literal["shown", "hidden", "expired", "deleted"]
 
 
+class Left(BaseModel):
+    """How a content left one variant's pool."""
+
+    reason: Literal["graduated", "outclassed", "expired"]
+    at: int = Field(description="When, in milliseconds since 1970.")
+    impressions: float
+    rewards: float
+
+
 class Standing(BaseModel):
     """A content's standing with one variant."""
 
@@ -105,10 +159,10 @@ class Standing(BaseModel):
     estimate: float | None = Field(description="Rewards per impression; null before the first.")
     low: float = Field(description="Lower end of the 95 % interval, valid at every moment.")
     high: float
-    index: float | None = Field(description="Upper confidence bound it is ranked by; null if not in the pool.")
-    left: dict[str, Any] | None = Field(
-        description="Why and with what it left this variant's pool; null if it has not."
+    index: float | None = Field(
+        description="Upper confidence bound it is ranked by; null if not in the pool, or if it has none yet."
     )
+    left: Left | None = Field(description="Why and with what it left this variant's pool; null if it has not.")
 
 
 class Item(BaseModel):
@@ -133,6 +187,15 @@ class Recent(BaseModel):
     low: float = Field(description="Wilson's lower bound of its rate, 95 % on one side: what the rising are sorted by.")
 
 
+class RowStanding(BaseModel):
+    """A content's standing with one variant, in a list."""
+
+    impressions: float
+    rewards: float
+    score: float | None = Field(description="Upper confidence bound; null if not in the pool, or if it has none yet.")
+    left: Left | None = Field(description="Why and with what it left this variant's pool; null if it has not.")
+
+
 class ItemRow(BaseModel):
     """A content in a list."""
 
@@ -147,7 +210,7 @@ class ItemRow(BaseModel):
     low: float = Field(description="Lower end of the 95 % interval of the estimate, valid at every moment.")
     high: float
     recent: Recent | None = Field(description="What it gathered of late, where the rising were asked for.")
-    variants: dict[str, dict[str, Any]]
+    variants: dict[str, RowStanding]
 
 
 class ItemPage(BaseModel):
@@ -165,7 +228,7 @@ class ItemPage(BaseModel):
 class RankBody(_Body):
     """A ranking wanted."""
 
-    k: int = Field(20, ge=1, description="How many.", examples=[20])
+    k: int = Field(20, ge=1, strict=True, description="How many.", examples=[20])
     user: Name | None = Field(None, description="For a split that is sticky.")
     segment: Name | None = Field(None, description="Segment of users, ranked by its own counts once it has enough.")
     exclude: list[Name] = Field([], description="Ids to leave out, those already seen; unknown ones do no harm.")
@@ -194,7 +257,7 @@ class FeedbackEvent(_Body):
     request_id: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[\x21-\x7e]+$")]
     item: Name
     kind: Kind = Field("click", examples=["click", "like", "comment"])
-    value: float = Field(1.0, ge=0, le=1, description="Share of the kind's points.")
+    value: float = Field(1.0, ge=0, le=1, strict=True, description="Share of the kind's points.")
     at: Moment | None = Field(None, description="When it happened, by the caller's clock; kept, not used.")
 
 
@@ -242,8 +305,8 @@ class ImportRow(_Body):
     """Counts of one content over some time."""
 
     item: Name
-    impressions: int = Field(ge=0, le=10**12)
-    rewards: float = Field(ge=0, le=10**12, description="At most one for each impression.")
+    impressions: int = Field(ge=0, le=10**12, strict=True)
+    rewards: float = Field(ge=0, le=10**12, strict=True, description="At most one for each impression.")
     from_: Moment | None = Field(None, alias="from")
     to: Moment | None = None
 
@@ -272,23 +335,51 @@ class ImportAnswer(BaseModel):
 class VariantRow(BaseModel):
     """A variant's figures."""
 
-    model_config = ConfigDict(extra="allow")
-
     variant: str
     requests: int
     impressions: float
     reward: float
-    rate: float | None
-    low: float
+    rate: float | None = Field(description="Reward an impression; null before the first.")
+    low: float = Field(description="Lower end of the 95 % interval of the rate, valid at every moment.")
     high: float
+    lift: float | None = Field(description="Rate over the control's, less 1; null for the control itself.")
+    lift_low: float | None
+    lift_high: float | None = Field(description="Null while the control's rate may be 0.")
+    probability_best: float = Field(description="Chance of having the highest rate, by a posterior.")
+    share: float | None = Field(description="Of all requests.")
+    intended: float = Field(description="The share it was meant to have.")
+    design_effect: float = Field(description="How many times the variance is that of independent impressions.")
+    policy: str = Field(description="The algorithm's full spec.")
+
+
+class Former(BaseModel):
+    """A variant that is configured no more."""
+
+    variant: str
+    requests: float
+    impressions: float
+    reward: float
 
 
 class Experiment(BaseModel):
-    """How the variants stand."""
-
-    model_config = ConfigDict(extra="allow")
+    """How the variants stand, best first."""
 
     variants: list[VariantRow]
+    control: str | None = Field(description="The variant that lifts are over.")
+    confidence: float = Field(description="Of all intervals, over all moments at once.")
+    sample_ratio: dict[str, Any] | None = Field(
+        description="Whether requests were shared out as intended; null where the split is sticky."
+    )
+    verdict: str = Field(description="What it all says, for programs.")
+    sentence: str = Field(description="What it all says, for people.")
+    title: str
+    split: Literal["random", "sticky"]
+    learning: Literal["isolated", "shared"]
+    counting: Literal["served", "confirmed"]
+    items: int = Field(description="Contents there are, hidden and expired ones included.")
+    since: str | None = Field(description="Hour of the first figure.")
+    events: int = Field(description="Place in the log that this is as of.")
+    former: list[Former]
 
 
 class SeriesColumn(BaseModel):
@@ -306,6 +397,20 @@ class Series(BaseModel):
     resolution: Literal["minute", "hour", "day"]
     steps: list[str] = Field(description="When each step begins.")
     variants: dict[str, SeriesColumn]
+
+
+class Live(BaseModel):
+    """The process answers."""
+
+    status: Literal["live"]
+
+
+class Ready(BaseModel):
+    """Whether rankings can be had, and feedback given."""
+
+    status: Literal["ready", "degraded"] = Field(description="Degraded: rankings from memory; feedback is refused.")
+    items: int
+    waiting: int = Field(description="Events not yet in the log.")
 
 
 class HistoryColumn(BaseModel):

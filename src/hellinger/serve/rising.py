@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from hellinger.ledger import SHOWN, Ledger
+from hellinger.ledger import SHOWN, Columns, Ledger, added
 
 __all__ = ["LEAST", "Rises", "Rising", "wilson_lower"]
 
@@ -64,24 +65,26 @@ class Rising:
         if at - self._marks[-1][0] >= HALF:
             self._marks = [self._marks[-1], (at, *self._ledger.whole())]
 
-    def find(self, at: int) -> Rises:
+    async def find(self, at: int) -> Rises:
         """The contents that are rising, at most a second ago."""
         if self._cached is None or not 0 <= at - self._cached[0] < _FRESH:
-            self._cached = (at, self._find())
+            ledger = self._ledger
+            found = await asyncio.to_thread(_rises, self._marks[0], ledger.views(), ledger.catalogue["state"])
+            self._cached = (at, found)
         return self._cached[1]
 
-    def _find(self) -> Rises:
-        since, n0, s0 = self._marks[0]
-        n, s = self._ledger.whole()
-        n[: n0.size] -= n0
-        s[: s0.size] -= s0
-        shown, gained = n.sum(), s.sum()
-        states = self._ledger.catalogue["state"]
-        slots = np.flatnonzero(n >= LEAST)
-        slots = slots[states[slots] == SHOWN]
-        low = wilson_lower(n[slots], np.clip(s[slots], 0.0, n[slots]))  # a late click may outlive its impression
-        above = low > (gained / shown if shown else 0.0)
-        slots, low = slots[above], low[above]
-        order = np.argsort(-low, kind="stable")
-        slots = slots[order]
-        return Rises(slots, n[slots], s[slots], low[order], since)
+
+def _rises(mark: tuple[int, Floats, Floats], views: list[Columns], states: npt.NDArray[np.int8]) -> Rises:
+    since, n0, s0 = mark
+    n, s = added(views, views[0][0].size if views else 0)
+    n[: n0.size] -= n0[: n.size]
+    s[: s0.size] -= s0[: s.size]
+    shown, gained = n.sum(), s.sum()
+    slots = np.flatnonzero(n >= LEAST)
+    slots = slots[states[slots] == SHOWN]
+    low = wilson_lower(n[slots], np.clip(s[slots], 0.0, n[slots]))  # a late click may outlive its impression
+    above = low > (gained / shown if shown else 0.0)
+    slots, low = slots[above], low[above]
+    order = np.argsort(-low, kind="stable")
+    slots = slots[order]
+    return Rises(slots, n[slots], s[slots], low[order], since)

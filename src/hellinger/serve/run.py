@@ -6,7 +6,8 @@ import errno
 import logging
 import signal
 import socket
-from collections.abc import Callable
+import sys
+from collections.abc import Awaitable, Callable
 from types import FrameType
 from typing import Any
 
@@ -14,6 +15,7 @@ import uvicorn
 
 from hellinger.serve import logs
 from hellinger.serve.settings import Settings
+from hellinger.store import StoreError
 
 __all__ = ["bind", "run"]
 
@@ -31,8 +33,9 @@ def run(settings: Settings, app_factory: Callable[[], Any]) -> None:
     logs.configure(level=settings.log_level, form=settings.log_format)
     listener = bind(settings.host, settings.port)
     try:
+        app = _Opened(app_factory())
         config = uvicorn.Config(
-            app_factory(),
+            app,
             loop="uvloop",
             http="httptools",
             ws="none",
@@ -47,11 +50,41 @@ def run(settings: Settings, app_factory: Callable[[], Any]) -> None:
         # uvicorn sends itself the signal again once all is done; by then it has been obeyed
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, _obeyed)
-        server.run(sockets=[listener])
+        try:
+            server.run(sockets=[listener])
+        except SystemExit:  # what uvicorn makes of an application that did not start
+            if app.failure is None:
+                raise
     except OSError as error:  # another process may have begun to listen since `bind`
         raise _explained(error, settings.host, settings.port) from None
     finally:
         listener.close()
+    if app.failure is not None:
+        raise app.failure from None
+
+
+class _Opened:
+    """An application whose failure to start is kept; one that says by itself what is wrong needs no traceback."""
+
+    def __init__(self, app: Any) -> None:
+        self._app = app
+        self.failure: Exception | None = None
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        await self._app(scope, receive, self._hearing(send) if scope["type"] == "lifespan" else send)
+
+    def _hearing(self, send: Callable[[Any], Awaitable[None]]) -> Callable[[Any], Awaitable[None]]:
+        async def hear(message: Any) -> None:
+            if message["type"] == "lifespan.startup.failed":
+                error = sys.exc_info()[1]
+                if isinstance(error, (StoreError, ValueError, OSError)):
+                    self.failure = error
+                    message = {"type": message["type"]}
+                else:
+                    self.failure = ValueError("the service could not start; the log above says why")
+            await send(message)
+
+        return hear
 
 
 class _Server(uvicorn.Server):

@@ -141,7 +141,7 @@ class Settings(BaseModel):
     max_body_bytes: int = _setting("Limits", 4 * 1024 * 1024, "Largest body of a request, in bytes.", ge=1024)
     max_batch: int = _setting("Limits", 10_000, "Most items, events or rows in one request.", ge=1)
     max_k: int = _setting("Limits", 1000, "Most items in one ranking.", ge=1)
-    max_id_length: int = _setting("Limits", 256, "Longest id of an item, user or segment, in characters.", ge=8)
+    max_id_length: int = _setting("Limits", 256, "Longest id of an item, user or segment, in characters.", ge=8, le=480)
     max_exclude: int = _setting("Limits", 10_000, "Most ids in `exclude` or `among`.", ge=0)
     queue_limit: int = _setting(
         "Limits", 100_000, "Events that may wait to be written; beyond, requests are answered 503.", ge=1
@@ -152,7 +152,7 @@ class Settings(BaseModel):
         "Durability", 100_000, "Rankings kept in memory, so that their feedback needs no reading of the log.", ge=0
     )
     snapshot_every_events: int = _setting(
-        "Durability", 1_000_000, "Events after which a snapshot is taken; a start reads the log from there.", ge=1000
+        "Durability", 250_000, "Events after which a snapshot is taken; a start reads the log from there.", ge=1000
     )
     snapshot_every_minutes: float = _setting(
         "Durability", 15.0, "Minutes after which a snapshot is taken, if anything happened.", gt=0

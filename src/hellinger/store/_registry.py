@@ -38,6 +38,8 @@ def open_store(url: str, *, exclusive: bool = False) -> Store:
     exclusive
         Ask to be the only service on a database that is made for one.
 
+    Examples
+    --------
     >>> import tempfile
     >>> from hellinger.events import Event
     >>> store = open_store(f"sqlite:///{tempfile.mkdtemp()}/log.db")

@@ -87,14 +87,14 @@ def _write(store: Store, file: gzip.GzipFile) -> Transferred:
         goal = max(found[0] if found else 0 for found in snapshots)
         if goal <= last:
             break
-    written = []
+    written: list[tuple[int | None, int]] = []
     for found in snapshots:
         parts = 0
         for part in found[1] if found else ():
             line(b64encode(part).decode())
             parts += 1
-        written += [found[0] if found else None, parts]
-    done = Transferred(events, last, *written)
+        written.append((found[0] if found else None, parts))
+    done = Transferred(events, last, *written[0], *written[1])
     file.write(orjson.dumps({**done._asdict(), "digest": digest.hexdigest()}, option=orjson.OPT_APPEND_NEWLINE))
     return done
 

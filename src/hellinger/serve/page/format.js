@@ -22,9 +22,9 @@ export function percent(x, digits) {
 /** A change relative to something: always with its sign. */
 export function change(x) {
   if (!known(x)) return NONE;
-  if (Math.abs(x) >= 10) return `×${one.format(1 + x)}`;
-  const text = (100 * Math.abs(x)).toFixed(1);
-  return `${x < 0 ? "−" : "+"}${text} %`;
+  const size = Math.abs(100 * x);
+  const text = size >= 1000 ? whole.format(size) : size.toFixed(1);
+  return `${Number(text) === 0 ? "" : x < 0 ? "−" : "+"}${text} %`;
 }
 
 /** A probability, never rounded to certainty. */

@@ -101,7 +101,7 @@ export class Health {
       x: time,
       y: { type: "log", range: [-1, Math.log10(1.3 * slowest)], tickvals: [0.1, 1, 10, 100, 1000, 10000], ticktext: ["0.1", "1", "10", "100", "1,000", "10,000"] },
       shapes: [{ type: "line", xref: "paper", x0: 0, x1: 1, y0: LINE, y1: LINE, line: { color: grey, width: 1.5, dash: "dash" } }],
-      annotations: [{ xref: "paper", x: 1, xanchor: "right", y: Math.log10(LINE), yanchor: "bottom", text: "10 ms", showarrow: false, font: { size: 12, color: lineColour() } }],
+      annotations: [{ xref: "paper", x: 0.004, xanchor: "left", y: Math.log10(LINE), yanchor: "bottom", text: "10 ms", showarrow: false, font: { size: 12, color: lineColour() } }],
     });
     draw($("flow"), [line("Rankings", 1, blue, 1, ",.1f"), line("Events", 2, orange, 1, ",.1f")], { ...legend, x: time });
     const last = this.told.rank.minute;

@@ -21,11 +21,15 @@ export class Overview {
     this.app = app;
     this.series = Object.fromEntries(["minute", "hour", "day"].map((name) => [name, new Series(name)]));
     this.range = null;
+    this.chosen = false;
     this.step = null;
     this.control = null;
     this.told = null;
     this.spokenAt = 0;
-    choice($("range"), Object.entries(RANGES).map(([name, { label }]) => [name, label]), "all", (name) => this.choose(name));
+    choice($("range"), Object.entries(RANGES).map(([name, { label }]) => [name, label]), "all", (name) => {
+      this.chosen = true;
+      this.choose(name);
+    });
     choice($("step"), [["minute", "Minute"], ["hour", "Hour"], ["day", "Day"]], "day", (name) => {
       this.step = name;
       this.drawRate();
@@ -41,10 +45,16 @@ export class Overview {
     if (!this.told) state($("overview-state"), "loading", "Loading the experiment…");
     this.show(await get("/v1/experiment", { control: this.control }));
     await Promise.all(Object.values(this.series).map((each) => each.load()));
-    if (!this.range) {
-      const { span } = this.series.hour;
-      this.choose(span < 2 * HOUR && this.series.minute.steps.length ? "hours" : "all");
-    } else this.drawCharts();
+    this.chooseByAge();
+    this.drawCharts();
+  }
+
+  /** Until a range is chosen by hand: minutes while the experiment is young, then everything. */
+  chooseByAge() {
+    if (this.chosen) return;
+    const young = this.series.hour.span <= 2 * HOUR && this.series.minute.steps.length > 0;
+    const name = young ? "hours" : "all";
+    if (name !== this.range) this.choose(name);
   }
 
   /** A message has come. */
@@ -57,7 +67,9 @@ export class Overview {
       row.rate = row.impressions ? row.reward / row.impressions : null;
     }
     this.show(experiment);
-    if (fresh.some(Boolean) && this.visible) this.drawCharts();
+    if (!fresh.some(Boolean)) return;
+    this.chooseByAge();
+    if (this.visible) this.drawCharts();
   }
 
   get visible() {
@@ -138,19 +150,19 @@ export class Overview {
         const bounded = known(row.lift_low);
         return h(
           "tr",
-          {},
+          { role: "row" },
           h(
             "th",
-            { scope: "row" },
+            { scope: "row", role: "rowheader" },
             h("span", { class: "name" }, h("span", { class: "swatch", style: { background: colour } }), row.variant),
             row.policy && row.policy !== row.variant ? h("span", { class: "spec" }, row.policy) : null,
           ),
           cell("Impressions", count(row.impressions)),
           cell("Reward", count(row.reward)),
           cell("Rate", percent(row.rate), "strong"),
-          h("td", { "data-label": "95 % interval", class: "band" }, ...(row.impressions ? [interval(row.low, row.high, row.rate, rates, { colour }), ends(percent(row.low), percent(row.high))] : ["–"])),
+          h("td", { role: "cell", "data-label": "95 % interval", class: "band" }, ...(row.impressions ? [interval(row.low, row.high, row.rate, rates, { colour }), ends(percent(row.low), percent(row.high))] : ["–"])),
           cell("Lift", own ? "control" : change(row.lift), own ? "soft" : "strong"),
-          h("td", { "data-label": "Its interval", class: own ? "band nothing" : "band" }, ...(own || !bounded ? [h("span", { class: "soft" }, own ? "" : "–")] : [interval(row.lift_low, row.lift_high ?? Infinity, row.lift, lifts, { colour, zero: 0 }), known(row.lift_high) ? ends(change(row.lift_low), change(row.lift_high)) : h("span", { class: "ends" }, `at least ${change(row.lift_low)}`)])),
+          h("td", { role: "cell", "data-label": "Its interval", class: own ? "band nothing" : "band" }, ...(own || !bounded ? [h("span", { class: "soft" }, own ? "" : "–")] : [interval(row.lift_low, row.lift_high ?? Infinity, row.lift, lifts, { colour, zero: 0 }), known(row.lift_high) ? ends(change(row.lift_low), change(row.lift_high)) : h("span", { class: "ends" }, `at least ${change(row.lift_low)}`)])),
           cell("Best", chance(row.probability_best)),
         );
       }),
@@ -260,7 +272,9 @@ export class Overview {
         hovertemplate: "%{y:.2%}",
       };
     });
-    draw($("rate"), traces, { x: { hoverformat: this.step === "day" ? HOVER_DAY : HOVER_TIME, type: "date" }, y: { tickformat: "~%" } });
+    const only = series.steps.length - from === 1 ? series.steps.at(-1) : null;
+    const around = only === null ? {} : { range: [only - LENGTH[this.step], only + LENGTH[this.step]].map(local) };
+    draw($("rate"), traces, { x: { ...around, hoverformat: this.step === "day" ? HOVER_DAY : HOVER_TIME, type: "date" }, y: { tickformat: "~%" } });
     const last = names.map((name) => `${name} ${percent(traces.find((trace) => trace.name === name).y.findLast(known))}`).join(", ");
     $("rate").setAttribute("aria-label", `Line chart of reward per impression, by ${this.step}. Last ${this.step}: ${last}.`);
   }
@@ -316,7 +330,7 @@ function unbroken(sentence) {
 }
 
 function cell(label, value, kind = "") {
-  return h("td", { class: `num ${kind}`.trim(), "data-label": label }, value);
+  return h("td", { role: "cell", class: `num ${kind}`.trim(), "data-label": label }, value);
 }
 
 function ends(low, high) {

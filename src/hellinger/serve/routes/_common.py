@@ -14,15 +14,22 @@ from hellinger.serve.answers import ERROR_SCHEMA, ApiError
 from hellinger.serve.service import Service
 from hellinger.serve.settings import Settings
 
-__all__ = ["ERRORS", "Control", "compared_with", "json_response", "limited", "service_of", "short"]
+__all__ = ["ERRORS", "Control", "compared_with", "error", "json_response", "limited", "service_of", "short"]
+
+
+def error(text: str) -> dict[str, Any]:
+    """An answer of 400 or above, as the OpenAPI document tells of it."""
+    return {"description": text, "content": {"application/json": {"schema": ERROR_SCHEMA}}}
+
 
 ERRORS: dict[int | str, dict[str, Any]] = {
-    status: {"description": text, "content": {"application/json": {"schema": ERROR_SCHEMA}}}
+    status: error(text)
     for status, text in {
         400: "Not JSON.",
         401: "No key, or an unknown one.",
         403: "The key's role does not allow this.",
         413: "The body or a list in it is too large.",
+        415: "The body is not said to be JSON.",
         422: "A field breaks a rule.",
         429: "Too many requests with this key.",
         503: "The store cannot be reached just now.",

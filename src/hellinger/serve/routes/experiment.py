@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
 from starlette.requests import Request
@@ -14,11 +14,20 @@ from hellinger.serve import export as exporting
 from hellinger.serve import models, standing
 from hellinger.serve.access import needs
 from hellinger.serve.routes._common import ERRORS, Control, compared_with, json_response, service_of
+from hellinger.store import StoreUnavailableError
 
 __all__ = ["router"]
 
 router = APIRouter(prefix="/v1", tags=["experiment"], responses=ERRORS)
 Time = Annotated[datetime | None, Query(examples=["2026-01-31T12:00:00Z"])]
+_TEXT = {"schema": {"type": "string"}}
+_FILE = {"schema": {"type": "string", "format": "binary"}}
+_ROWS: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "The rows.",
+        "content": {"application/x-ndjson": _TEXT, "application/vnd.apache.parquet": _FILE},
+    }
+}
 
 
 @router.get("/experiment", response_model=models.Experiment)
@@ -44,7 +53,7 @@ async def series(
     return json_response(standing.series(held, names, resolution, RESOLUTIONS[resolution], first, last))
 
 
-@router.get("/export", response_class=Response)
+@router.get("/export", response_class=Response, responses=_ROWS)
 @needs("read")
 async def export(
     request: Request,
@@ -54,6 +63,8 @@ async def export(
 ) -> Response:
     """The log, a row for each item shown: propensity, policy, position, score, and what came of it."""
     service = service_of(request)
+    if service.journal.away:
+        raise StoreUnavailableError("the store is away")
     first, last = models.milliseconds(since), models.milliseconds(until)
     if format == "jsonl":
         lines = exporting.lines(service.store, first, last)

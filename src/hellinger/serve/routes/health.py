@@ -6,6 +6,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from hellinger.serve import models
 from hellinger.serve.access import needs
 from hellinger.serve.routes._common import json_response, service_of
 
@@ -14,14 +15,14 @@ __all__ = ["router"]
 router = APIRouter(tags=["health"])
 
 
-@router.get("/health/live")
+@router.get("/health/live", response_model=models.Live)
 @needs("open")
 async def live() -> Response:
     """The process answers."""
     return json_response({"status": "live"})
 
 
-@router.get("/health/ready")
+@router.get("/health/ready", response_model=models.Ready)
 @needs("open")
 async def ready(request: Request) -> Response:
     """Rankings can be had. ``degraded``: from memory alone, for the store cannot be reached; feedback is refused."""

@@ -14,13 +14,13 @@ from hellinger.serve import listing, models
 from hellinger.serve.access import needs
 from hellinger.serve.answers import ApiError
 from hellinger.serve.live import Live
-from hellinger.serve.routes._common import ERRORS, json_response, limited, service_of, short
+from hellinger.serve.routes._common import ERRORS, error, json_response, limited, service_of, short
 from hellinger.serve.service import Service
 
 __all__ = ["router"]
 
 router = APIRouter(prefix="/v1/items", tags=["items"], responses=ERRORS)
-MISSING: dict[int | str, dict[str, Any]] = {404: {"description": "No such content."}}
+MISSING: dict[int | str, dict[str, Any]] = {404: error("No such content.")}
 
 
 @router.post("", response_model=models.ItemsAnswer)
@@ -60,7 +60,7 @@ async def page(
     service = service_of(request)
     start = listing.offset(cursor)
     live: Live = request.app.state.live
-    rises = live.rising.find(now()) if sort == "rising" else None
+    rises = await live.rising.find(now()) if sort == "rising" else None
     found = await listing.matching(
         service.desk, tag=tag, state=state, search=search, sort=sort, reverse=reverse, rises=rises
     )
@@ -81,9 +81,9 @@ async def page(
 async def one(item: str, request: Request) -> Response:
     """A content: its counts, and its estimate, interval and index under each variant."""
     service = service_of(request)
-    slot = await _slot(service, item)
+    (metadata,) = await service.metadata([await _slot(service, item)])
+    slot = await _slot(service, item)  # again: it may have gone while the log was read
     held = service.desk.ledger.catalogue
-    (metadata,) = await service.metadata([slot])
     standings = service.desk.about(item)
     ends = listing.intervals([(each["impressions"], each["rewards"]) for each in standings.values()])
     variants = {}

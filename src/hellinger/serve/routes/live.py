@@ -14,7 +14,7 @@ from hellinger.serve.access import needs
 from hellinger.serve.answers import ApiError
 from hellinger.serve.history import history as told
 from hellinger.serve.live import Live, Stream
-from hellinger.serve.routes._common import ERRORS, Control, compared_with, json_response, service_of
+from hellinger.serve.routes._common import ERRORS, Control, compared_with, error, json_response, service_of
 
 __all__ = ["router"]
 
@@ -30,7 +30,7 @@ async def stream(request: Request, control: Control = None) -> Response:
     return Stream(live, compared_with(service_of(request), control))
 
 
-@router.get("/history", response_model=models.History, responses={404: {"description": "No such content."}})
+@router.get("/history", response_model=models.History, responses={404: error("No such content.")})
 @needs("read")
 async def history(
     request: Request, item: Annotated[str, Query(max_length=1024, description="Id of the content.")]

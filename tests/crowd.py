@@ -56,6 +56,8 @@ class Client:
         self.keyed = keyed
         self.rng = random.Random(number)
         self.rankings: list[Seen] = []
+        self.past: list[Seen] = []
+        """Rankings that no more feedback is given for."""
         self.lost = 0
         """Rankings asked for without a key, of which no answer came."""
         self.refused = 0
@@ -94,6 +96,11 @@ class Client:
             self._unanswered[0]()
             del self._unanswered[0]
 
+    def retire(self) -> None:
+        """Give no more feedback for the rankings so far."""
+        self.past += self.rankings
+        self.rankings = []
+
     def act(self) -> None:
         """Do one thing or another."""
         choice = self.rng.random()
@@ -109,7 +116,7 @@ class Client:
     # Rankings -----------------------------------------------------------------------------------------
 
     def _rank(self) -> None:
-        body = {"k": self.rng.randint(1, 6), "segment": self.rng.choice([None, "a", "b"])}
+        body: dict[str, Any] = {"k": self.rng.randint(1, 6), "segment": self.rng.choice([None, "a", "b"])}
         if self.rng.random() < 0.5:
             body["among"] = self.rng.sample(stable(), 12)
         if not self.keyed:
@@ -259,13 +266,13 @@ class Crowd:
 
     def rankings(self) -> list[Seen]:
         """Every ranking that was answered."""
-        return [ranking for client in self.clients for ranking in client.rankings]
+        return [ranking for client in self.clients for ranking in client.past + client.rankings]
 
     def totals(self) -> dict[str, tuple[float, float, float]]:
         """Requests, impressions and reward of each variant."""
         sums: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
         for client in self.clients:
-            for ranking in client.rankings:
+            for ranking in client.past + client.rankings:
                 cell = sums[ranking.variant]
                 cell[0] += 1
                 cell[1] += len(ranking.seen) if client.confirmed else len(ranking.items)
@@ -280,16 +287,16 @@ class Crowd:
         """Impressions and rewards of each stable content, in all ("") and by variant."""
         sums: dict[tuple[str, str], list[float]] = defaultdict(lambda: [0.0, 0.0])
         for client in self.clients:
-            for ranking in client.rankings:
+            for ranking in client.past + client.rankings:
                 earned = ranking.rewards()
                 for item in ranking.seen if client.confirmed else ranking.items:
                     for variant in ("", ranking.variant):
                         sums[item, variant][0] += 1
                         sums[item, variant][1] += earned.get(item, 0.0)
             for named, item, n, s in client.imported:
-                for variant in {"", named} - {None}:
-                    sums[item, variant][0] += n  # type: ignore[index]
-                    sums[item, variant][1] += s  # type: ignore[index]
+                for variant in {"", named or ""}:
+                    sums[item, variant][0] += n
+                    sums[item, variant][1] += s
         variants = ("", "hellinger-ucb", "kl-ucb", "ucb1")
         return {item: {v: (sums[item, v][0], sums[item, v][1]) for v in variants} for item in stable()}
 

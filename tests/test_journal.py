@@ -1,0 +1,356 @@
+"""What the service does when the store fails at the worst moments, in one process and at chosen places."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from hellinger.events import Event
+from hellinger.ledger import COMMON, recovery
+from hellinger.ledger.comparison import differences
+from hellinger.serve import service as module
+from hellinger.serve.desk import Draft, Feedback, Query
+from hellinger.serve.journal import JournalFullError
+from hellinger.serve.service import Service
+from hellinger.serve.settings import Settings
+from hellinger.store import Store, StoreDamagedError, StoreUnavailableError, open_store
+
+HOUR = 3_600_000
+
+
+class Troubled:
+    """A store that fails where it is told to."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.before: dict[str, int] = {}
+        """How often each method is still to fail before it has done anything."""
+        self.after: dict[str, int] = {}
+        """How often each is still to fail when it has done its work."""
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._store, name)
+
+        def call(*arguments: Any, **options: Any) -> Any:
+            self._fail(self.before, name)
+            result = method(*arguments, **options)
+            self._fail(self.after, name)
+            return result
+
+        return call
+
+    @staticmethod
+    def _fail(left: dict[str, int], name: str) -> None:
+        if left.get(name, 0) > 0:
+            left[name] -= 1
+            raise StoreUnavailableError(f"{name} is told to fail")
+
+
+@asynccontextmanager
+async def running(path: Path, **settings: Any) -> AsyncIterator[tuple[Service, Troubled]]:
+    """A service on a store that can be told to fail; what it counted is compared with the log at the end."""
+    trouble: list[Troubled] = []
+    real = open_store
+
+    def opened(url: str, *, exclusive: bool) -> Any:
+        trouble.append(Troubled(real(url, exclusive=exclusive)))
+        return trouble[0]
+
+    given = Settings(database=f"sqlite:///{path}/log.db", **{"variants": {"ucb1": "ucb1"}} | settings)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "open_store", opened)
+        patch.setattr("hellinger.serve.journal.RETRY", 0.02)
+        service = await Service.start(given)
+    try:
+        yield service, trouble[0]
+        await settled(service)
+        fold = recovery.recover(trouble[0]._store, base=True)
+        recovery.advance(trouble[0]._store, fold)
+        assert differences(service.desk.ledger, fold) == []
+        for name, pool in service.desk.pools.of.items():
+            for item in pool.pooled.ids:
+                n, s = fold.sums([fold.catalogue.slots[str(item)]], variants=[name, COMMON])
+                assert pool.pooled.stats(item)[:2] == (n[0], s[0]), item
+        assert service.desk.pending == {}
+        assert service.desk.named == {}
+        assert service.desk.ledger.requests._pins == {}
+    finally:
+        await service.stop()
+
+
+async def settled(service: Service) -> None:
+    """Wait until everything is in the log and has taken effect."""
+    while service.journal.waiting or service.journal.away or service.desk.ledger.seq < service.store.last():
+        await asyncio.sleep(0.01)
+
+
+def items(*names: str) -> list[dict[str, Any]]:
+    return [{"id": name, "tags": [], "expires_at": None, "metadata": None} for name in names]
+
+
+def run(scenario: Callable[[], Awaitable[None]]) -> None:
+    asyncio.run(asyncio.wait_for(scenario(), 300))
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_an_append_that_fails(tmp_path: Path, when: str) -> None:
+    """Before anything is written, or when all is and the answer is lost: told to the client, counted once."""
+
+    async def scenario() -> None:
+        async with running(tmp_path) as (service, trouble):
+            await service.describe(items("a", "b"))
+            ranking = await service.rank(Query(2))
+            given = Feedback(ranking["request_id"], "a", "click")
+            getattr(trouble, when)["append"] = 1
+            with pytest.raises(StoreUnavailableError):
+                await service.feedback([given])
+            await settled(service)
+            outcome = await service.feedback([given])
+            assert (outcome.accepted, outcome.duplicate) == ((1, 0) if when == "before" else (0, 1))
+            getattr(trouble, when)["append"] = 1
+            last = await service.rank(Query(1))
+            await settled(service)
+            assert (await service.feedback([Feedback(last["request_id"], last["items"][0], "like")])).accepted == 1
+            assert service.desk.ledger.series.totals["ucb1"] == [2, 3, 2]
+
+    run(scenario)
+
+
+def test_what_others_wrote_is_not_passed_over(tmp_path: Path) -> None:
+    """Their feedback needs a request that has to be recalled, and the recalling fails."""
+
+    async def scenario() -> None:
+        async with running(tmp_path, request_cache=1) as (service, trouble):
+            await service.describe(items("a", "b"))
+            first, *_ = [await service.rank(Query(2)) for _ in range(3)]
+            name = first["request_id"]
+            fields = {"request": name, "item": "a", "kind": "like", "points": 1.0, "late": False, "happened": None}
+            trouble.before["thread"] = 2
+            trouble._store.append([Event.of(f"{name}/like/a", "feedback", 1, fields)], 0)
+            with suppress(StoreUnavailableError):  # unless somebody looked before, and met the failure instead
+                await service.describe(items("c"))
+            await settled(service)
+            assert service.desk.ledger.series.totals["ucb1"][2] == 1
+
+    run(scenario)
+
+
+def test_one_that_cannot_be_written_does_not_take_the_others_with_it(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(tmp_path) as (service, _):
+            await service.describe(items("a"))
+            poison = Draft.of("x" * 9000, "item", 1, {"id": "z", "tags": [], "expires_at": None})
+            good = service.journal.write(service.desk.describe(items("b"), 1))
+            bad = service.journal.write([poison])
+            ranking = asyncio.ensure_future(service.rank(Query(2)))
+            with pytest.raises(ValueError, match="at most"):
+                await bad
+            assert await good == [2]
+            assert (await ranking)["items"]
+            assert not service.journal.away
+
+    run(scenario)
+
+
+def test_no_more_rankings_than_can_be_written(tmp_path: Path) -> None:
+    """A ranking that is refused is not counted."""
+
+    async def scenario() -> None:
+        async with running(tmp_path, queue_limit=3) as (service, trouble):
+            await service.describe(items("a", "b"))
+            trouble.before["append"] = 5
+            for _ in range(3):
+                await service.rank(Query(1))
+            for key in (None, "key"):
+                with pytest.raises(JournalFullError):
+                    await service.rank(Query(1), key)
+            await settled(service)
+            assert service.desk.ledger.series.totals["ucb1"][0] == 3
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("cache", [0, 1, 2])
+def test_feedback_for_more_requests_than_are_kept_in_memory(tmp_path: Path, cache: int) -> None:
+    async def scenario() -> None:
+        async with running(tmp_path, request_cache=cache) as (service, _):
+            await service.describe(items("a", "b"))
+            rankings = [await service.rank(Query(2)) for _ in range(10)]
+            for kind in ("click", "like"):
+                given = [Feedback(ranking["request_id"], "a", kind) for ranking in rankings]
+                outcomes = await asyncio.gather(service.feedback(given), *(service.feedback([one]) for one in given))
+                assert sum(outcome.accepted for outcome in outcomes) == 10
+                assert sum(outcome.duplicate for outcome in outcomes) == 10
+            assert service.desk.ledger.series.totals["ucb1"] == [10, 20, 10]
+
+    run(scenario)
+
+
+def test_one_key_asked_many_times_at_once(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(tmp_path) as (service, trouble):
+            await service.describe(items(*"abcdef"))
+            first, *others = await asyncio.gather(*(service.rank(Query(2), "key") for _ in range(20)))
+            assert all(other == first for other in others)
+            trouble.before["append"] = 4
+            trouble.before["read"] = 4
+            await service.rank(Query(1))
+            assert service.journal.away
+            second = await service.rank(Query(2), "another")
+            assert await service.rank(Query(2), "another") == second
+            again = await service.rank(Query(2), "key")
+            assert (again["request_id"], list(again["items"])) == (first["request_id"], first["items"])
+            await settled(service)
+            assert await service.rank(Query(2), "another") == second
+            assert service.desk.ledger.series.totals["ucb1"][0] == 3
+
+    run(scenario)
+
+
+def test_a_store_that_only_reads_is_away(tmp_path: Path) -> None:
+    """Until a write succeeds, though reading works."""
+
+    async def scenario() -> None:
+        async with running(tmp_path, poll_ms=10) as (service, trouble):
+            await service.describe(items("a"))
+            trouble.before |= {"append": 1, "touch": 10**9}
+            with pytest.raises(StoreUnavailableError):
+                await service.describe(items("b"))
+            for _ in range(20):
+                await asyncio.sleep(0.01)
+                assert service.journal.away
+            trouble.before["touch"] = 0
+            await settled(service)
+            await service.describe(items("b"))
+
+    run(scenario)
+
+
+def test_a_content_deleted_when_it_has_just_left_a_pool(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(tmp_path, graduate_after=2) as (service, _):
+            await service.describe(items("a", "b"))
+            for _ in range(2):
+                await service.rank(Query(2))
+            await asyncio.gather(service.turn("a", "deleted"), service.describe(items("a")))
+            while service.desk.about("b")["ucb1"]["left"] is None:
+                await asyncio.sleep(0.01)
+            about = service.desk.about("a")["ucb1"]
+            assert (about["impressions"], about["left"]) == (0, None)
+
+    run(scenario)
+
+
+def test_a_clock_that_is_set_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        at = 1_700_000_000_000
+        monkeypatch.setattr(module, "now", lambda: at)
+        async with running(tmp_path) as (service, trouble):
+            await service.describe(items("a", "b"))
+            ranking = await service.rank(Query(2))
+            for step in (-30 * HOUR, 20 * HOUR, -HOUR):
+                at += step
+                assert (await service.feedback([Feedback(ranking["request_id"], "a", f"k{step}")])).accepted == 1
+                await service.rank(Query(1))
+            assert service.desk.ledger.series.totals["ucb1"] == [4, 5, 1]
+            assert trouble._store.reached(at - 15 * HOUR) == 0
+            series = service.desk.ledger.series.steps["hour"]
+            assert sum(cells["ucb1"][0] for cells in series.values()) == 4
+            ledger = recovery.recover(trouble._store)
+            assert differences(ledger, service.desk.ledger) == []
+
+    run(scenario)
+
+
+def test_a_damaged_snapshot_is_gone_around(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(tmp_path) as (service, trouble):
+            await service.describe(items(*(f"i{j}" for j in range(50))))
+            for _ in range(20):
+                await service.rank(Query(3))
+            store: Any = trouble._store
+            recovery.take_snapshot(store)
+            with store._writing() as session:
+                session.run("UPDATE snapshot_parts SET body = ?", b"damaged")
+            with pytest.raises(StoreDamagedError):
+                recovery.check(store)
+            assert differences(recovery.recover(store), service.desk.ledger) == []
+
+    run(scenario)
+
+
+def test_what_others_wrote_is_looked_for_when_it_is_asked_for(tmp_path: Path) -> None:
+    """A content that another copy has just added is found without waiting for the next look."""
+
+    async def scenario() -> None:
+        async with running(tmp_path, poll_ms=60_000) as (service, trouble):
+            many = [Event.of(f"item/{j}", "item", 1, items(f"i{j}")[0]) for j in range(25_000)]
+            trouble._store.append(many, 0)
+            while await service.slot("i24999") is None:
+                await asyncio.sleep(0.01)
+
+    run(scenario)
+
+
+def test_much_at_once_in_one_commit(tmp_path: Path) -> None:
+    """Contents come, are counted, hidden, changed, deleted and come again, all before the pools are settled."""
+
+    async def scenario() -> None:
+        async with running(tmp_path) as (service, _):
+            row = {"impressions": 4, "rewards": 1, "from": None, "to": None}
+            many: list[tuple[str, dict[str, Any]]] = []
+            for name in "abcdef":
+                many += [("item", items(name)[0]), ("item", items(f"{name}-too")[0])]
+                many += [("import", {"variant": None, "segment": None, "rows": [row | {"item": name}]})]
+            many += [("state", {"id": "a", "state": "hidden"}), ("state", {"id": "b", "state": "deleted"})]
+            many += [("item", items("b")[0]), ("item", items("c")[0] | {"tags": ["t"]})]
+            many += [("state", {"id": "a", "state": "shown"}), ("item", items("g")[0])]
+            many += [("import", {"variant": "ucb1", "segment": "s", "rows": [row | {"item": "g"}]})]
+            many += [("state", {"id": "g", "state": "hidden"})]
+            drafts = [Draft.of(f"{kind}/{number}", kind, 1, fields) for number, (kind, fields) in enumerate(many)]
+            await service.journal.write(drafts)
+            shown = [f"{name}{more}" for name in "abcdef" for more in ("", "-too")]
+            assert sorted((await service.rank(Query(20)))["items"]) == sorted(shown)
+
+    run(scenario)
+
+
+def test_a_compaction_that_ends_in_between(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever it is cut short, a start finds the same counts, and so it does once it is done."""
+
+    async def scenario() -> None:
+        at = 1_700_000_000_000
+        monkeypatch.setattr(module, "now", lambda: at)
+        async with running(tmp_path) as (service, trouble):
+            await service.describe(items("a", "b"))
+            rankings = [await service.rank(Query(2)) for _ in range(5)]
+            at += 24 * HOUR
+            await service.feedback([Feedback(ranking["request_id"], "a", "click") for ranking in rankings[:2]])
+            at += 100 * HOUR
+            await service.rank(Query(2))
+            live, store = service.desk.ledger, trouble._store
+            total = store.count()
+            steps = [("before", "save_snapshot"), ("after", "save_snapshot")] * 2 + [("before", "compact")]
+            for when, method in steps:  # each gets one step further
+                troubled = Troubled(store)
+                getattr(troubled, when)[method] = 1
+                with pytest.raises(StoreUnavailableError):
+                    recovery.compact(cast(Any, troubled), before=at - HOUR, window=30 * HOUR)
+                assert differences(recovery.recover(store), live) == []
+                assert recovery.check(store) == []
+                assert store.count() == total
+            assert recovery.compact(store, before=at - HOUR, window=30 * HOUR).deleted == 7
+            assert store.count() == total - 7
+            fresh = recovery.recover(store, base=True)
+            recovery.advance(store, fresh)
+            assert differences(fresh, live) == []
+            store.append([Event.of("item/late", "item", at, items("c")[0])], 0)
+            recovery.compact(store, before=at + HOUR, window=0)
+            assert recovery.check(store) == []
+
+    run(scenario)
