@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import os
 import pickle
@@ -115,6 +116,29 @@ def test_every_call_of_the_async_client(tmp_path: Path) -> None:
             assert [row["item"] async for row in client.export()] == ranking.ids
             with pytest.raises(ServiceError, match="not_found"):
                 await client.item("nobody")
+
+    asyncio.run(calls())
+
+
+def test_many_requests_at_once_on_few_connections(served: Served) -> None:
+    async def calls() -> None:
+        async with hellinger.AsyncClient(served.url, connections=3) as client:
+            await client.add_items(f"many-{j}" for j in range(30))
+            rows = client.export()
+            rankings = await asyncio.gather(*(client.rank(1) for _ in range(40)))
+            assert len({ranking.request_id for ranking in rankings}) == 40
+            for patience in (0.0, 0.0001, 0.001, 0.003) * 3:  # cut anywhere, a connection is not lost
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(asyncio.gather(*(client.rank(1) for _ in range(3))), patience)
+                await asyncio.wait_for(client.health(), 8.0)
+            found = 0
+            async for _ in rows:  # an answer half read holds its connection, not the others
+                assert (await client.health()).status == "ready"
+                found += 1
+                if found == 3:
+                    break
+            await rows.aclose()  # type: ignore[attr-defined]
+            await asyncio.gather(*(client.health() for _ in range(9)))
 
     asyncio.run(calls())
 

@@ -11,6 +11,7 @@ from datetime import datetime
 from itertools import islice
 from pathlib import Path
 from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar
+from urllib.request import getproxies
 
 import httpx
 import orjson
@@ -19,6 +20,7 @@ from hellinger.client import calls
 from hellinger.client.answers import Added, Item, NewItem
 from hellinger.client.calls import Call, Page, Sort, State
 from hellinger.client.errors import ServiceError, UnreachableError
+from hellinger.client.lanes import Lanes
 from hellinger.client.retry import Retry, exchange
 from hellinger.errors import require
 
@@ -226,7 +228,7 @@ class _Stream:
 
 
 class AsyncClient:
-    """The same for an event loop; see :class:`Client`."""
+    """The same for an event loop; see :class:`Client`. ``connections`` are used at once, at most."""
 
     def __init__(
         self,
@@ -241,6 +243,10 @@ class AsyncClient:
         settings = _Settings(url, key, timeout, retry, transport)
         self.url = settings.url
         self.retry = settings.retry
+        require(connections >= 1, "1 <= connections", connections=connections)
+        if transport is None and not getproxies():  # a proxy is httpx's own business
+            verify = httpx.create_ssl_context() if self.url.startswith("https://") else False
+            settings.options["transport"] = Lanes(connections, verify=verify)
         limits = httpx.Limits(max_connections=connections, max_keepalive_connections=connections)
         self._http = httpx.AsyncClient(**settings.options, limits=limits)
         self._sleep = asyncio.sleep
