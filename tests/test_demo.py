@@ -11,6 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import httpx
 import pytest
 from typer.testing import CliRunner
 
@@ -94,8 +95,10 @@ def test_it_opens_on_a_free_port_and_ends_with_ctrl_c() -> None:
                 first = sum(row.requests for row in client.experiment().variants)
                 while sum(row.requests for row in client.experiment().variants) == first:
                     pass  # it goes on live
-            child.send_signal(signal.SIGINT)
-            assert child.wait() == 0
+            with httpx.stream("GET", f"{address[0]}/v1/stream") as page:
+                assert page.status_code == 200
+                child.send_signal(signal.SIGINT)
+                assert child.wait(60) == 0  # a page that is still open does not hold it up
             child.stdout.close()
         finally:
             child.kill()

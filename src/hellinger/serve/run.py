@@ -33,7 +33,8 @@ def run(settings: Settings, app_factory: Callable[[], Any]) -> None:
     logs.configure(level=settings.log_level, form=settings.log_format)
     listener = bind(settings.host, settings.port)
     try:
-        app = _Opened(app_factory())
+        served = app_factory()
+        app = _Opened(served)
         config = uvicorn.Config(
             app,
             loop="uvloop",
@@ -46,7 +47,7 @@ def run(settings: Settings, app_factory: Callable[[], Any]) -> None:
             server_header=False,
             timeout_graceful_shutdown=settings.drain_seconds,
         )
-        server = _Server(config, address(listener))
+        server = _Server(config, address(listener), served)
         # uvicorn sends itself the signal again once all is done; by then it has been obeyed
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, _obeyed)
@@ -88,11 +89,12 @@ class _Opened:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's, which says where it can be reached."""
+    """uvicorn's, which says where it can be reached, and at the end lets go of those who only listen."""
 
-    def __init__(self, config: uvicorn.Config, where: str) -> None:
+    def __init__(self, config: uvicorn.Config, where: str, served: Any) -> None:
         super().__init__(config)
         self._where = where
+        self._served = served
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -100,7 +102,7 @@ class _Server(uvicorn.Server):
             _LOG.info("listening on %s", self._where, extra={"address": self._where})
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        live = getattr(getattr(self.config.app, "state", None), "live", None)
+        live = getattr(self._served.state, "live", None)
         if live is not None:
             live.end()  # who listens would keep the server waiting
         await super().shutdown(sockets)

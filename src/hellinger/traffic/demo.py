@@ -117,6 +117,8 @@ class Demo:
                 await asyncio.sleep(0.02)
             yield
         finally:
+            if server.started:
+                app.state.live.end()  # a page that is open would keep the server waiting
             server.should_exit = True
             await task
 
