@@ -907,3 +907,14 @@ def test_the_export_is_what_was_served(tmp_path: Path, clock: Clock) -> None:
         part = [json.loads(line) for line in api.send("GET", "/v1/export", params=some).text.splitlines()]
         assert part == rows[15:24]
         refused(api.send("GET", "/v1/export", params={"format": "csv"}), 422, "invalid", '"csv"')
+
+
+def test_segments_have_a_limit(tmp_path: Path) -> None:
+    with running(tmp_path, max_segments=1) as api:
+        api.post("/v1/items", {"items": [{"id": "a"}]})
+        api.post("/v1/rank", {"segment": "mobile"})
+        api.post("/v1/rank", {"segment": "mobile"})
+        refused(api.send("POST", "/v1/rank", json={"segment": "user-7"}), 422, "invalid", "max_segments", "'user-7'")
+        row = {"item": "a", "impressions": 1, "rewards": 0}
+        body = {"batch": "b", "segment": "user-8", "rows": [row]}
+        refused(api.send("POST", "/v1/log", json=body), 422, "invalid", "max_segments")

@@ -10,11 +10,22 @@ from fastapi import Query
 from starlette.requests import Request
 from starlette.responses import Response
 
+from hellinger.ledger import COMMON
 from hellinger.serve.answers import ERROR_SCHEMA, ApiError
 from hellinger.serve.service import Service
 from hellinger.serve.settings import Settings
 
-__all__ = ["ERRORS", "Control", "compared_with", "error", "json_response", "limited", "service_of", "short"]
+__all__ = [
+    "ERRORS",
+    "Control",
+    "compared_with",
+    "error",
+    "json_response",
+    "known_segment",
+    "limited",
+    "service_of",
+    "short",
+]
 
 
 def error(text: str) -> dict[str, Any]:
@@ -69,3 +80,15 @@ def short(what: str, settings: Settings, *names: str | None) -> None:
     for name in names:
         if name is not None and len(name) > settings.max_id_length:
             raise ApiError(422, f"`{what}` must have at most {settings.max_id_length} characters, but got {len(name)}")
+
+
+def known_segment(service: Service, segment: str | None) -> None:
+    """Refuse a segment that is one too many: each takes the memory of another pool."""
+    if segment is None:
+        return
+    short("segment", service.settings, segment)
+    ledger, most = service.desk.ledger, service.settings.max_segments
+    if any((variant, segment) in ledger.counts for variant in (COMMON, *service.desk.variants)):
+        return
+    if len(ledger.segments) >= most:
+        raise ApiError(422, f"there must be at most {most} segments (max_segments), but {segment!r} would be one more")

@@ -14,7 +14,7 @@ from hellinger.serve.access import needs
 from hellinger.serve.answers import ApiError
 from hellinger.serve.desk import Feedback, Query
 from hellinger.serve.lanes import Lane
-from hellinger.serve.routes._common import ERRORS, json_response, limited, service_of, short
+from hellinger.serve.routes._common import ERRORS, json_response, known_segment, limited, service_of, short
 from hellinger.serve.service import Outcome, Service
 
 __all__ = ["LANES", "router"]
@@ -45,7 +45,7 @@ async def answer_rank(service: Service, body: models.RankBody, idempotency_key: 
     if body.among is not None:
         limited("among", body.among, settings.max_exclude)
     short("user", settings, body.user)
-    short("segment", settings, body.segment)
+    known_segment(service, body.segment)
     query = Query(body.k, body.user, body.segment, body.exclude, body.tags, body.among)
     made = await service.rank(query, idempotency_key)
     items = [{"id": item, "score": score} for item, score in zip(made["items"], made["scores"], strict=True)]
@@ -96,7 +96,7 @@ async def bring(body: models.ImportBody, request: Request) -> Response:
     settings = service.settings
     limited("rows", body.rows, settings.max_batch)
     short("batch", settings, body.batch)
-    short("segment", settings, body.segment)
+    known_segment(service, body.segment)
     if body.variant is not None and body.variant not in service.desk.variants:
         names = ", ".join(service.desk.variants)
         raise ApiError(422, f"`variant` must be one of {names}, but got {body.variant!r}")
