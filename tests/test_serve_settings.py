@@ -33,7 +33,7 @@ def test_the_documented_defaults() -> None:
     assert (settings.host, settings.port) == ("127.0.0.1", 8000)
     assert list(settings.variants) == ["hellinger-ucb", "kl-ucb", "ucb1"]
     assert settings.variant_weights == dict.fromkeys(settings.variants, 1.0)
-    assert settings.control == "hellinger-ucb"
+    assert settings.control == "ucb1"
     assert (settings.split, settings.learning, settings.counting) == ("random", "isolated", "served")
     assert settings.attribution_hours == 24
     assert settings.random_share == 0
@@ -98,7 +98,7 @@ def test_variants_with_weights_and_control() -> None:
     settings = Settings.load(environ={}, flags={"variants": ["ucb1", "kl-ucb(c=3)"], "variant_weights": "ucb1=3"})
     assert settings.variants == {"ucb1": "ucb1", "kl-ucb(c=3)": "kl-ucb(c=3)"}
     assert settings.variant_weights == {"ucb1": 3.0, "kl-ucb(c=3)": 1.0}
-    assert settings.control == "ucb1"
+    assert settings.control == list(settings.variants)[-1]
     assert Settings(control="kl-ucb").control == "kl-ucb"
 
 
