@@ -96,7 +96,8 @@ def test_plans_that_make_no_sense(changes: dict[str, object], says: str) -> None
 
 
 def ratios(*pairs: tuple[int, float]) -> list[Ratio]:
-    return [Ratio(level, ratio, ratio - 0.1, ratio + 0.1) for level, ratio in pairs]
+    """Ratios whose intervals end there."""
+    return [Ratio(level, high - 0.1, high - 0.2, high) for level, high in pairs]
 
 
 @pytest.mark.parametrize(

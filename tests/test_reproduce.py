@@ -207,7 +207,7 @@ def test_runs_must_be_two_or_more(tmp_path: Path, runs: int) -> None:
 def command(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "hellinger", "reproduce", *arguments],
-        capture_output=True, text=True, timeout=120, check=False,
+        capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
 
 

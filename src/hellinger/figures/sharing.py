@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from hellinger.errors import require
 from hellinger.figures._style import COLUMN, INK, colours, several, styled
@@ -118,7 +118,7 @@ def draw_leads(panels: Sequence[LeadPanel], *, unit: str = "impressions per cont
         at.set_ylim(-0.06 * top, top)
         at.set_xscale("log")
         at.set_xlim(levels[0], levels[-1] if levels[-1] > levels[0] else 2 * levels[0])
-        at.set_xticks(_apart(levels))
+        at.xaxis.set_major_locator(LogLocator(subs=(1.0, 3.0)))
         at.xaxis.set_major_formatter(FuncFormatter(lambda level, _: f"{level:,g}"))
         at.xaxis.set_minor_formatter(NullFormatter())
         at.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{share:+,.0f} %" if share else "0"))
@@ -150,16 +150,17 @@ def _draw_panel(axes: Axes, panel: LeadPanel, chosen: dict[str, str], top: float
             )
         if share.max() > top:
             at = int(share.argmax())
+            back = share[-1] <= top  # within the scale again: there is room below the peak, else at the right
             axes.annotate(
                 f"{lead.label}: {share[at]:+,.0f} %\nat {lead.levels[at]:,g}",
-                (lead.levels[at], top),
+                (lead.levels[at], top) if back else (1.0, top),
+                xycoords="data" if back else ("axes fraction", "data"),
                 xytext=(0, -2),
                 textcoords="offset points",
-                ha="right" if 2 * at > share.size else "center",
+                ha="center" if back else "right",
                 va="top",
                 fontsize=6.5,
                 color=colour,
-                bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.0, "alpha": 0.8},
             )
     axes.axhline(0, color=INK, linewidth=0.6)
     axes.set_title(panel.title, loc="left", fontsize=7.5)
@@ -173,13 +174,3 @@ def _percent(ratio: Any) -> Any:
 def _kin(label: str) -> str:
     """What a policy is called without its arguments: one colour for all it can be given."""
     return label.partition("(")[0]
-
-
-def _apart(levels: Sequence[float]) -> list[float]:
-    """Those of the levels that are far enough apart on a logarithmic axis to be written."""
-    kept = list(levels[:1])
-    least = (levels[-1] / levels[0]) ** 0.08
-    for level in levels[1:]:
-        if level >= least * kept[-1]:
-            kept.append(level)
-    return kept

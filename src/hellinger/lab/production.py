@@ -25,7 +25,7 @@ CLAIMED = {KL: 1.33, UCB1: 2.0}
 OURS = "cold-start"
 KL_3 = "kl-ucb(c=3)"
 POLICIES = (HELLINGER, KL, UCB1, OURS, KL_3)
-LEVELS = (10, 30, 60, 100, 170, 300, 600)
+LEVELS = (10, 30, 60, 100, 170, 220, 260, 300, 400, 600)
 FULL = (3, *LEVELS, 1_000, 1_700, 3_000)
 RENEWED = (10, 30, 100)
 EARLY = 10
@@ -47,7 +47,7 @@ def plans(*, seed: int = 0, sites: int | None = None, contents: int = 10_000, fu
     """
     count = sites if sites is not None else (10 if full else 4)
     some = POLICIES[: 4 if full else 3]
-    other = FULL[:-2] if full else LEVELS[:-1]
+    other = FULL[:-2] if full else LEVELS[:-2]
     main = Traffic(POLICIES, FULL if full else LEVELS, sites=count, seed=seed, contents=contents)
     return [
         main,
@@ -72,14 +72,17 @@ def setting(plan: Traffic) -> str:
 
 
 def reached(ratios: Sequence[Ratio], claim: float) -> list[Range]:
-    """Ranges of traffic levels in which a ratio is at least what is claimed, between levels by interpolation."""
+    """Ranges of traffic levels in which the upper end of a ratio's interval is at or above what is claimed.
+
+    Between levels by interpolation.
+    """
     found: list[Range] = []
     begun: float | None = None
     for i, here in enumerate(ratios):
-        inside = here.ratio >= claim
+        inside = here.high >= claim
         if i > 0 and inside != (begun is not None):
             before = ratios[i - 1]
-            share_ = (claim - before.ratio) / (here.ratio - before.ratio)
+            share_ = (claim - before.high) / (here.high - before.high)
             at = math.exp((1 - share_) * math.log(before.level) + share_ * math.log(here.level))
             if begun is None:
                 begun = at
