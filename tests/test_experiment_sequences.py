@@ -309,3 +309,8 @@ def test_what_is_no_level() -> None:
         rate_bounds([plain(1, 1)], alpha=1.0)
     with pytest.raises(ValueError, match="as many controls"):
         lift_bounds([plain(1, 1)], [])
+
+
+def test_no_bound_is_minus_zero() -> None:
+    low, _ = rate_bounds([Totals("a", 1, 3, 1.0), Totals("b", 1, 3, 0.0)])
+    assert not np.signbit(low).any()

@@ -53,12 +53,14 @@ def experiment_table(told: Mapping[str, Any]) -> Group:
     """The leaderboard as the terminal shows it."""
     table = Table(box=None, header_style="bold", pad_edge=False)
     table.add_column("variant", style="cyan", no_wrap=True)
-    for name in ("requests", "impressions", "reward", "rate", "95 % interval", f"over {told['control']}", "best"):
-        table.add_column(name, justify="right", no_wrap=True)
+    wide = console.width >= 100
+    names = ("requests", "impressions", "reward", "rate", "95 % interval", f"over {told['control']}", "best")
+    for name in names if wide else names[1:]:
+        table.add_column(name, justify="right")
     for row in told["variants"]:
         table.add_row(
             row["variant"],
-            f"{row['requests']:,}",
+            *([f"{row['requests']:,}"] if wide else []),
             f"{row['impressions']:,}",
             f"{row['reward']:,.10g}",
             "–" if row["rate"] is None else f"{row['rate']:.3%}",

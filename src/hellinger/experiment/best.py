@@ -77,4 +77,5 @@ def probability_best(successes: npt.ArrayLike, failures: npt.ArrayLike) -> Float
     for i in range(s.size):
         others = np.delete(below, i, axis=0).prod(axis=0)
         chances[i] = ((density[i] * others) @ weights).sum() / whole[i]
+    chances = np.maximum(chances, 0.0)  # quadrature may end a rounding error below
     return np.asarray(chances / chances.sum())

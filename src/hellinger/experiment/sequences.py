@@ -81,7 +81,7 @@ def _rates(wealth: Wealth, alpha: float) -> tuple[Floats, Floats]:
     high = crossing(rising, reward, impressions, start=reward + around, tolerance=fine, level=level)
     some = impressions > 0.0
     shown = np.maximum(impressions, 1.0)
-    return np.where(some, low / shown, 0.0), np.where(some, high / shown, 1.0)
+    return np.where(some, low / shown, 0.0) + 0.0, np.where(some, high / shown, 1.0)  # + 0.0: never −0
 
 
 def lift_bounds(totals: Sequence[Totals], controls: Sequence[Totals], *, alpha: float = 0.05) -> tuple[Floats, Floats]:
