@@ -152,7 +152,12 @@ class Ledger:
             self._seen(event, fields)
         else:
             self.settle()
-            getattr(self, f"_{kind}")(seq, event, fields)
+            handler = getattr(self, f"_{kind}", None)
+            if handler is None:
+                raise ValueError(
+                    f"a kind of event must be one that is known, but got {kind!r} at {seq}: is the log newer?"
+                )
+            handler(seq, event, fields)
         self.seq = seq
 
     def settle(self) -> None:

@@ -111,13 +111,17 @@ def compact(store: Store, *, before: int, window: int, progress: Progress | None
 
 
 def check(store: Store, *, progress: Progress | None = None) -> list[str]:
-    """Differences between the snapshot's counts and the fold of the log up to it; none if all is well."""
+    """Differences between the snapshot's counts and the fold of the log up to it; none if all is well.
+
+    Without a snapshot the log is folded twice, once with next to no requests held in memory.
+    """
     saved = store.snapshot()
-    if saved is None:
-        advance(store, recover(store, base=True), progress=progress)
-        return []
-    held = loaded(saved[1])
     fold = recover(store, base=True)
+    if saved is None:
+        held = recover(store, base=True, cache=10)
+        advance(store, held, progress=progress)
+    else:
+        held = loaded(saved[1])
     if fold.seq > held.seq:
         return [f"the base of compaction reaches {fold.seq}, beyond the snapshot at {held.seq}"]
     advance(store, fold, through=held.seq, progress=progress)

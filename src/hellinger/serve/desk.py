@@ -145,8 +145,13 @@ class Desk:
             enough=enough,
             leaving=by_pool,
         )
-        self.versions = {name: _version(spec, learning, counted, random_share) for name, spec in self.variants.items()}
+        self.versions = {
+            name: _version(spec, learning, counted, random_share, window, self.weights, enough, leaving)
+            for name, spec in self.variants.items()
+        }
         self._stochastic = {name for name, spec in variants.items() if policy(spec).rule.random}
+        self.segments = set(ledger.segments)
+        """Segments that have been asked for."""
         self.pending: dict[str, None] = {}
         """Rankings that are counted and not known to be in the log."""
         self.named: dict[str, dict[str, Any]] = {}
@@ -340,7 +345,7 @@ class Desk:
 
     def _ripen(self, at: int) -> None:
         """Show no more what has expired, before the log has it."""
-        dates, self.pools.dates = self.pools.dates, []
+        dates, self.pools.dates = list(dict.fromkeys(self.pools.dates)), []
         for slot in self._covered.intersection(dates):
             self._covered.discard(slot)
             if self.ledger.catalogue["state"][slot] == SHOWN:

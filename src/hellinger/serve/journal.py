@@ -80,7 +80,7 @@ class Journal:
         limit: int = 100_000,
         pause: float = 0.002,
         poll: float = 0.25,
-        patience: float = 1.0,
+        patience: float = 2.0,
         measure: Callable[[int, float], None] | None = None,
     ) -> None:
         self.store = store
@@ -286,6 +286,7 @@ class Journal:
         except Exception as error:
             if self._loop.is_closed():
                 return False
+            self._tell(self.desk.ledger.requests.release, holds)
             if len(entries) > 1:  # one that no log could hold must not take the others with it
                 return min([self._attempt([entry]) for entry in entries])
             log.exception("the journal stumbled")
@@ -302,7 +303,7 @@ class Journal:
             began = time.perf_counter()
             batch = [draft.event for entry in entries for draft in entry.drafts]
             seqs, events = self.store.append(batch, after)
-            if self.measure is not None:
+            if self.measure is not None and batch:
                 self.measure(len(batch), time.perf_counter() - began)
             self._refused = False
         else:

@@ -16,17 +16,20 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hellinger.serve.answers import ApiError
+from hellinger.serve.shell import KEY
 
-__all__ = ["Lane", "Lanes"]
+__all__ = ["Lane", "Lanes", "caller_of"]
 
 
 class Lane:
     """A route to be taken fast: the model of its body, and what answers it with JSON as bytes.
 
-    ``answers`` gets the application's ``state.service``, the body, and the idempotency key or None.
+    ``answers`` gets the application's ``state.service``, the body, the idempotency key or None, and the caller's name.
     """
 
-    def __init__(self, model: type[BaseModel], answers: Callable[[Any, Any, str | None], Awaitable[bytes]]) -> None:
+    def __init__(
+        self, model: type[BaseModel], answers: Callable[[Any, Any, str | None, str], Awaitable[bytes]]
+    ) -> None:
         self.read = model.__pydantic_validator__.validate_json
         self.answers = answers
 
@@ -70,7 +73,7 @@ class Lanes:
             await self.app(scope, _again(whole, receive), send)
             return
         try:
-            content = await lane.answers(self.owner.state.service, body, key)
+            content = await lane.answers(self.owner.state.service, body, key, caller_of(scope))
         except Exception as error:
             await self._fail(error, scope, receive, send)
             return
@@ -85,6 +88,12 @@ class Lanes:
             raise error
         response = await handler(Request(scope), error)
         await response(scope, receive, send)
+
+
+def caller_of(scope: Scope) -> str:
+    """The name of the key that a request came with; nothing where there are no keys."""
+    key = scope.get(KEY)
+    return "" if key is None else str(key.name)
 
 
 def _again(whole: bytes, receive: Receive) -> Receive:

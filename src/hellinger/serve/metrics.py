@@ -81,9 +81,8 @@ _COUNTERS = {
 }
 _GAUGES = {
     "pool_size": "Items in each variant's pool, hidden ones included.",
-    "pending": "Requests that wait for their events to be durable.",
+    "pending": "Events that wait to be durable.",
     "store_lag_seconds": "Seconds since the store was last written or read with success.",
-    "store_behind_events": "Events in the log that this copy has not applied yet.",
     "degraded": "1 while the store cannot be reached and rankings come from memory alone.",
     "snapshot_age_seconds": "Seconds since the last snapshot.",
 }

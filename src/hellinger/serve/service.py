@@ -24,7 +24,7 @@ from hellinger.serve.desk import HOUR, Desk, Draft, Feedback, Query, Sorted, poi
 from hellinger.serve.journal import Journal
 from hellinger.serve.metrics import Metrics
 from hellinger.serve.settings import Settings
-from hellinger.store import Store, StoreUnavailableError, open_store
+from hellinger.store import Store, StoreError, StoreUnavailableError, open_store
 
 __all__ = ["Outcome", "Service"]
 
@@ -68,6 +68,8 @@ class Service:
         self._naming: dict[str, asyncio.Task[dict[str, Any]]] = {}
         """Rankings under way that were asked for by an idempotency key."""
         self._snapshot: asyncio.subprocess.Process | None = None
+        self._folding = (0, -SWEEP)
+        """How far the log had come when a snapshot was last begun, and when that was."""
         self._chores = asyncio.create_task(self._keep_house(), name="chores")
 
     @classmethod
@@ -99,16 +101,19 @@ class Service:
             try:
                 reached = await asyncio.to_thread(recovery.take_snapshot, self.store)
                 log.info("snapshot at event %d", reached)
-            except StoreUnavailableError as error:
+            except StoreError as error:
                 log.error("no snapshot: %s", error)
         self.store.close()
 
     # Requests -----------------------------------------------------------------------------------------
 
-    async def rank(self, query: Query, idempotency_key: str | None = None) -> dict[str, Any]:
-        """A ranking, durable before it is answered while the store is there; fields of its event, and its name."""
+    async def rank(self, query: Query, idempotency_key: str | None = None, caller: str = "") -> dict[str, Any]:
+        """A ranking, durable before it is answered while the store is there; fields of its event, and its name.
+
+        An idempotency key is the ``caller``'s own: another's ranking cannot be had by guessing it.
+        """
         if idempotency_key is not None:
-            name = self._named(idempotency_key)
+            name = self._named(f"{caller}\0{idempotency_key}")
             under_way = self._naming.get(name)
             if under_way is None:
                 under_way = self._naming[name] = asyncio.create_task(self._rank_named(query, name))
@@ -130,6 +135,7 @@ class Service:
             draft = self.desk.rank(query, now(), name)
             known = draft.fields
             if await self.journal.write((draft,), lasting=True) == [None]:
+                self.desk.named.pop(name, None)
                 known = await self._logged(name) or known  # another copy was first
         return known | {"request_id": name}
 
@@ -292,13 +298,16 @@ class Service:
             if running.returncode is None:
                 return
             self._snapshot = None
-            if running.returncode != 0:
+            if running.returncode == 0:
+                self.snapshot_at, self.snapshot_time = self._folding
+            else:
                 log.error("the snapshot failed with status %d", running.returncode)
         events = self.desk.ledger.seq - self.snapshot_at
         minutes = (time.monotonic() - self.snapshot_time) / 60
         due = events >= self.settings.snapshot_every_events or minutes >= self.settings.snapshot_every_minutes
-        if due and events >= 1000 and not self.journal.away:
-            self.snapshot_at, self.snapshot_time = self.desk.ledger.seq, time.monotonic()
+        waited = time.monotonic() - self._folding[1] > SWEEP  # after one that failed
+        if due and waited and events >= 1000 and not self.journal.away:
+            self._folding = (self.desk.ledger.seq, time.monotonic())
             command = [sys.executable, "-m", "hellinger", "snapshot"]
             if self.settings.retention_days is not None:
                 command += ["--retention-days", str(self.settings.retention_days)]

@@ -10,7 +10,6 @@ from fastapi import Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from hellinger.ledger import COMMON
 from hellinger.serve.answers import ERROR_SCHEMA, ApiError
 from hellinger.serve.service import Service
 from hellinger.serve.settings import Settings
@@ -87,8 +86,10 @@ def known_segment(service: Service, segment: str | None) -> None:
     if segment is None:
         return
     short("segment", service.settings, segment)
-    ledger, most = service.desk.ledger, service.settings.max_segments
-    if any((variant, segment) in ledger.counts for variant in (COMMON, *service.desk.variants)):
+    known, most = service.desk.segments, service.settings.max_segments
+    if segment in known:
         return
-    if len(ledger.segments) >= most:
+    known.update(service.desk.ledger.segments)  # those of other copies
+    if segment not in known and len(known) >= most:
         raise ApiError(422, f"there must be at most {most} segments (max_segments), but {segment!r} would be one more")
+    known.add(segment)

@@ -46,7 +46,7 @@ async def series(
     since: Time = None,
     until: Time = None,
 ) -> Response:
-    """The variants over time. Minutes are kept for two days, hours and days for good."""
+    """The variants over time. The newest 2,880 minutes with traffic are kept, hours and days for good."""
     first, last = models.milliseconds(since), models.milliseconds(until)
     held = service_of(request).desk.ledger.series
     names = list(dict.fromkeys([*service_of(request).desk.variants, *held.totals]))

@@ -13,7 +13,7 @@ from hellinger.serve import models
 from hellinger.serve.access import needs
 from hellinger.serve.answers import ApiError
 from hellinger.serve.desk import Feedback, Query
-from hellinger.serve.lanes import Lane
+from hellinger.serve.lanes import Lane, caller_of
 from hellinger.serve.routes._common import ERRORS, json_response, known_segment, limited, service_of, short
 from hellinger.serve.service import Outcome, Service
 
@@ -32,10 +32,12 @@ async def rank(
     ] = None,
 ) -> Response:
     """Rank the best k contents for one request, by one of the variants, and count them as shown."""
-    return _json(await answer_rank(service_of(request), body, idempotency_key))
+    return _json(await answer_rank(service_of(request), body, idempotency_key, caller_of(request.scope)))
 
 
-async def answer_rank(service: Service, body: models.RankBody, idempotency_key: str | None = None) -> bytes:
+async def answer_rank(
+    service: Service, body: models.RankBody, idempotency_key: str | None = None, caller: str = ""
+) -> bytes:
     """The answer to a ranking wanted, as JSON."""
     settings = service.settings
     if body.k > settings.max_k:
@@ -47,7 +49,7 @@ async def answer_rank(service: Service, body: models.RankBody, idempotency_key: 
     short("user", settings, body.user)
     known_segment(service, body.segment)
     query = Query(body.k, body.user, body.segment, body.exclude, body.tags, body.among)
-    made = await service.rank(query, idempotency_key)
+    made = await service.rank(query, idempotency_key, caller)
     items = [{"id": item, "score": score} for item, score in zip(made["items"], made["scores"], strict=True)]
     return orjson.dumps({"request_id": made["request_id"], "variant": made["variant"], "items": items})
 
@@ -59,7 +61,7 @@ async def feedback(body: models.FeedbackBody, request: Request) -> Response:
     return _json(await answer_feedback(service_of(request), body))
 
 
-async def answer_feedback(service: Service, body: models.FeedbackBody, _key: str | None = None) -> bytes:
+async def answer_feedback(service: Service, body: models.FeedbackBody, *_: object) -> bytes:
     """The answer to feedback, as JSON."""
     limited("events", body.events, service.settings.max_batch)
     given = [
