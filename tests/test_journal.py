@@ -291,8 +291,11 @@ def test_what_others_wrote_is_looked_for_when_it_is_asked_for(tmp_path: Path) ->
         async with running(tmp_path, poll_ms=60_000) as (service, trouble):
             many = [Event.of(f"item/{j}", "item", 1, items(f"i{j}")[0]) for j in range(25_000)]
             trouble._store.append(many, 0)
-            while await service.slot("i24999") is None:
+            for _ in range(3_000):
+                if await service.slot("i24999") is not None:
+                    break
                 await asyncio.sleep(0.01)
+            assert await service.slot("i24999") is not None
 
     run(scenario)
 

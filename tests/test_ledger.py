@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hellinger.events import Logged
 from hellinger.ledger import HIDDEN, Ledger, Request, Requests, Series, series
 from hellinger.ledger.recovery import differences, fold
 from hellinger.ledger.snapshot import dumped, loaded
@@ -310,3 +311,8 @@ def test_late_feedback_is_no_confirmation_even_when_recalled() -> None:
     ledger = folded(log, cache=0, batch=1)
     Model(log.events).check(ledger)
     assert ledger.series.totals["one"] == [1, 1, 0.5]
+
+
+def test_an_event_of_an_unknown_kind_is_refused_by_name() -> None:
+    with pytest.raises(ValueError, match="'vote' at 1"):
+        Ledger().apply(Logged(1, "vote/1", "vote", START, "{}"))

@@ -17,6 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from hellinger.events import now as really_now
 from hellinger.serve import service as service_module
+from hellinger.serve.desk import Query
 from hellinger.serve.export import SCHEMA
 from serving_app import Api, item_path, running
 
@@ -918,3 +919,11 @@ def test_segments_have_a_limit(tmp_path: Path) -> None:
         row = {"item": "a", "impressions": 1, "rewards": 0}
         body = {"batch": "b", "segment": "user-8", "rows": [row]}
         refused(api.send("POST", "/v1/log", json=body), 422, "invalid", "max_segments")
+
+
+def test_an_idempotency_key_is_its_callers_own(tmp_path: Path) -> None:
+    with running(tmp_path) as api:
+        api.post("/v1/items", {"items": [{"id": "a"}]})
+        service = api.service
+        made = [api.run(service.rank(Query(1), "page-17", caller)) for caller in ("ann", "bob", "ann")]
+        assert made[0]["request_id"] == made[2]["request_id"] != made[1]["request_id"]
