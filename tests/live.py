@@ -182,7 +182,12 @@ class Service:
             connection.timeout = timeout
             if connection.sock is not None:
                 connection.sock.settimeout(timeout)
-            connection.request(method, path, None if body is None else json.dumps(body), headers)
+            content = None if body is None else json.dumps(body)
+            try:
+                connection.request(method, path, content, headers)
+            except (BrokenPipeError, ConnectionResetError):  # kept from before a kill: nothing was taken in
+                connection.close()
+                connection.request(method, path, content, headers)
             response = connection.getresponse()
             text = response.read()
         except (OSError, http.client.HTTPException) as error:

@@ -36,7 +36,7 @@ def wilson_lower(n: Floats, s: Floats) -> Floats:
     """Wilson's lower bound for rates s/n, 95 % on one side: a lucky click does not lift a content with few impressions.
 
     >>> wilson_lower(np.array([10.0, 1000.0]), np.array([1.0, 100.0])).round(4)
-    array([0.0231, 0.0855])
+    array([0.0226, 0.0855])
     """
     p = s / n
     return (p + _Z * _Z / (2 * n) - _Z * np.sqrt((p * (1 - p) + _Z * _Z / (4 * n)) / n)) / (1 + _Z * _Z / n)
