@@ -56,7 +56,12 @@ class Request:
         """Note feedback; by how much the impression's reward, min(1, the sum of its points), rises."""
         if self.given is None:
             self.given = {}
-        kinds = self.given.setdefault(item, {})
+        kinds = self.given.get(item)
+        if kinds is None:
+            self.given[item] = {kind: points}
+            rise = min(1.0, points)
+            self.reward += rise
+            return rise
         if kind in kinds:
             return 0.0
         before = sum(kinds.values())

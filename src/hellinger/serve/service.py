@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import hashlib
 import hmac
 import logging
@@ -84,6 +85,8 @@ class Service:
             store.close()
             raise
         service = cls(settings, store, desk, metrics or Metrics())
+        gc.collect()
+        gc.freeze()  # what was loaded stays: to look through it again and again would hold up rankings
         seconds = time.perf_counter() - began
         log.info("ready with %d items at event %d after %.1f s", len(ledger.catalogue), ledger.seq, seconds)
         return service
@@ -104,6 +107,7 @@ class Service:
             except StoreError as error:
                 log.error("no snapshot: %s", error)
         self.store.close()
+        gc.unfreeze()
 
     # Requests -----------------------------------------------------------------------------------------
 
