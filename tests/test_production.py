@@ -138,26 +138,38 @@ def claims(*found: Rewards) -> dict[str, Claim]:
     return {claim.key: claim for claim in production.production_claims(found)}
 
 
-def test_claims_hold_where_a_level_has_both() -> None:
+def test_claims_are_told_with_the_levels_that_have_them() -> None:
     made = claims(played(kl=[1.1, 1.4, 1.1], ucb1=[1.2, 2.1, 3.0]))
-    assert {claim.verdict for claim in made.values()} == {"agrees"}
-    assert "nearest at 100 impressions per content: +40 % and +110 %" in made["production"].ours
+    assert {key: claim.verdict for key, claim in made.items()} == {
+        "production-order": "agrees",
+        "production-kl-ucb": "partly",
+        "production-ucb1": "partly",
+        "production": "partly",
+        "production-early": "agrees",
+    }
+    assert "nearest at 100 impressions per content: +40 % and +110 %; both reached from 77 to 171" in (
+        made["production"].ours
+    )
     assert made["production-kl-ucb"].ours.startswith("at most +40 % (+40 % to +40 %), at 100 impressions")
     assert made["production-ucb1"].ours.endswith("+100 % is reached from 77 on")
     assert made["production-early"].ours.startswith("+5,000 clicks over KL-UCB after 10 days and +30,000 after 60")
 
 
+def test_claims_hold_where_every_level_has_them() -> None:
+    made = claims(played(kl=[1.4, 1.5, 1.4], ucb1=[2.2, 2.1, 3.0]))
+    assert {claim.verdict for claim in made.values()} == {"agrees"}
+
+
 def test_a_lead_that_is_smaller_is_told_with_where_it_is_not() -> None:
     main = played(kl=[1.1, 1.2, 1.1], ucb1=[1.2, 1.5, 3.0])
     made = claims(main, played(kl=[1.5, 1.4, 1.1], ucb1=[2.5, 3.0, 3.0], law="bimodal"))
-    assert made["production-kl-ucb"].verdict == "partly"
+    assert made["production-kl-ucb"].verdict == "differs"
     assert "+33 % is reached nowhere up to 1,000" in made["production-kl-ucb"].ours
-    assert "one content in ten near 10 %: from 10 to 17" in made["production-kl-ucb"].note
-    assert made["production-ucb1"].verdict == "agrees"
-    assert made["production"].verdict == "partly"
-    assert "one content in ten near 10 %, from 10 to 17" in made["production"].note
-    alone = claims(main)["production"]
-    assert (alone.verdict, alone.note) == ("differs", "")
+    assert "one content in ten near 10 %: from 10 to 171" in made["production-kl-ucb"].note
+    assert made["production-ucb1"].verdict == "partly"
+    assert made["production"].verdict == "differs"
+    assert "one content in ten near 10 %, from 10 to 171" in made["production"].note
+    assert "also" not in claims(main)["production"].note
 
 
 def test_a_lead_of_the_others_contradicts() -> None:

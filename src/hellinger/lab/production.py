@@ -148,7 +148,6 @@ def _lead_claim(main: Rewards, others: Sequence[Rewards], rival: str) -> Claim:
     claim, ratios = CLAIMED[rival], main.ratios(HELLINGER, rival)
     best = max(ratios, key=lambda ratio: ratio.ratio)
     where = reached(ratios, claim)
-    verdict: Verdict = "agrees" if where else ("partly" if best.low > 1 else "differs")
     elsewhere = [f"with {setting(each.plan)}: {_where(each, rival)}" for each in others]
     if rival == KL and KL_3 in main.plan.policies:
         elsewhere.append(
@@ -163,7 +162,7 @@ def _lead_claim(main: Rewards, others: Sequence[Rewards], rival: str) -> Claim:
         _percent(claim),
         f"at most {_percent(best.ratio)} ({_percent(best.low)} to {_percent(best.high)}), at {best.level:,} "
         f"impressions per content; {share}",
-        verdict,
+        _verdict(where, main),
         f"Reached elsewhere: {'; '.join(elsewhere)}." if elsewhere else "",
     )
 
@@ -173,7 +172,6 @@ def _both_claim(main: Rewards, others: Sequence[Rewards], level: int) -> Claim:
     here = " and ".join(_percent(main.ratios(HELLINGER, rival)[place].ratio) for rival in CLAIMED)
     where = _both(main)
     elsewhere = [each for each in others if _both(each)]
-    verdict: Verdict = "agrees" if where else ("partly" if elsewhere else "differs")
     names = [f"with {setting(each.plan)}, {_ranges(_both(each), each.plan.levels)}" for each in elsewhere]
     return Claim(
         "production",
@@ -181,8 +179,9 @@ def _both_claim(main: Rewards, others: Sequence[Rewards], level: int) -> Claim:
         "Online, for two months: both of these at the same traffic.",
         " and ".join(_percent(claim) for claim in CLAIMED.values()),
         f"nearest at {level:,} impressions per content: {here}; both reached {_ranges(where, main.plan.levels)}",
-        verdict,
-        f"Both are reached {'; '.join(names)}." if names else "",
+        _verdict(where, main),
+        "One unknown, the traffic, is chosen to fit two numbers: a level that has both shows that they can be true, "
+        "not that they were." + (f" Both are also reached {'; '.join(names)}." if names else ""),
     )
 
 
@@ -201,6 +200,13 @@ def _early_claim(main: Rewards, level: int) -> Claim:
         f"{main.plan.days}, at {level:,} impressions per content",
         "agrees" if holds else ("partly" if lead[-1] > 0 else "differs"),
     )
+
+
+def _verdict(where: Sequence[Range], rewards: Rewards) -> Verdict:
+    """Whether what is claimed is reached at all levels, at some, or at none."""
+    if not where:
+        return "differs"
+    return "agrees" if where[0] == (rewards.plan.levels[0], rewards.plan.levels[-1]) else "partly"
 
 
 def _both(rewards: Rewards) -> list[Range]:
