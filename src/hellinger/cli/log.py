@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from hellinger.cli._app import JsonFlag, app, console, emit, progress_console
+from hellinger.cli._app import JsonFlag, app, console, emit
+from hellinger.cli.simulate import tracked
 from hellinger.errors import require
 
 if TYPE_CHECKING:
@@ -43,12 +44,8 @@ def _opened(database: str) -> Iterator[Store]:
         store.close()
 
 
-@contextlib.contextmanager
-def _folding(quiet: bool) -> Iterator[Callable[[int, int], None]]:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=progress_console, transient=True, disable=quiet) as bar:
-        task = bar.add_task("folding the log", total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+def _folding(quiet: bool) -> AbstractContextManager[Callable[[int, int], None]]:
+    return tracked("folding the log", quiet=quiet, compiles=False)
 
 
 def _say(json: bool, text: str, **values: object) -> None:

@@ -24,15 +24,19 @@ __all__ = ["emit_result", "print_result", "show", "simulate", "tracked"]
 
 
 @contextlib.contextmanager
-def tracked(what: str, *, quiet: bool = False) -> Iterator[Callable[[int, int], None]]:
-    """Show a progress bar on standard error, and give the function that moves it."""
+def tracked(what: str, *, quiet: bool = False, compiles: bool = True) -> Iterator[Callable[[int, int], None]]:
+    """Show a progress bar on standard error, and give the function that moves it.
+
+    Work that ``compiles`` may be long in coming to its first step, and says so.
+    """
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     hidden = quiet or not progress_console.is_terminal  # elsewhere a bar would only leave empty lines
     with Progress(*columns, console=progress_console, transient=True, disable=hidden) as bar:
-        task = bar.add_task(f"{what} (compiling what is new)", total=None)
+        task = bar.add_task(f"{what} (compiling what is new)" if compiles else what, total=None)
 
         def move(done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total, description=what if done else f"{what} (compiling)")
+            waiting = compiles and not done
+            bar.update(task, completed=done, total=total, description=f"{what} (compiling)" if waiting else what)
 
         yield move
 

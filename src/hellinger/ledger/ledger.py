@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -314,28 +314,26 @@ class Ledger:
             counts = self.counts[variant, segment] = Counts()
         counts.note(slots, n, s, gone)
 
-    def sums(
-        self, slots: npt.NDArray[np.int64] | Sequence[int], *, variants: Iterable[str], segment: str | None = None
-    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """Impressions and rewards of these contents over some variants, in one segment or in all."""
-        places = np.asarray(slots, np.intp)
-        n, s = np.zeros(places.size), np.zeros(places.size)
-        wanted = set(variants)
+    def _chosen(self, variants: Iterable[str] | None, segment: str | None) -> Iterator[Counts]:
+        wanted = None if variants is None else set(variants)
         for (variant, held), counts in self.counts.items():
-            if variant in wanted and segment in (None, held):
-                more_n, more_s = counts.of(places, len(self.catalogue.ids))
-                n += more_n
-                s += more_s
-        return n, s
+            if (wanted is None or variant in wanted) and segment in (None, held):
+                yield counts
+
+    def sums(
+        self,
+        slots: npt.NDArray[np.int64] | Sequence[int],
+        *,
+        variants: Iterable[str] | None = None,
+        segment: str | None = None,
+    ) -> Columns:
+        """Impressions and rewards of these contents over some variants or all, in one segment or in all."""
+        places, size = np.asarray(slots, np.intp), len(self.catalogue.ids)
+        return added((counts.of(places, size) for counts in self._chosen(variants, segment)), places.size)
 
     def rounds(self, *, variants: Iterable[str], segment: str | None = None) -> float:
         """All impressions over some variants, whatever became of the contents, in one segment or in all."""
-        wanted = set(variants)
-        return sum(
-            counts.rounds
-            for (variant, held), counts in self.counts.items()
-            if variant in wanted and segment in (None, held)
-        )
+        return sum(counts.rounds for counts in self._chosen(variants, segment))
 
     def views(self) -> list[Columns]:
         """Impressions and rewards of every slot in each variant and segment: the ledger's own arrays, to be read only.

@@ -275,7 +275,7 @@ class Desk:
             if request is None:
                 out.unknown.append(j)
             elif one.item not in request.items:
-                out.rejected.append((j, f"`item` must be one of those ranked in the request, but got {one.item!r}"))
+                out.rejected.append((j, _not_ranked(one.item)))
             elif request.has(one.item, one.kind):
                 out.duplicate.append(j)
             else:
@@ -304,7 +304,7 @@ class Desk:
             if request is None:
                 out.unknown.append(j)
             elif item not in request.items:
-                out.rejected.append((j, f"`item` must be one of those ranked in the request, but got {item!r}"))
+                out.rejected.append((j, _not_ranked(item)))
             elif request.counted or (request.seen is not None and item in request.seen):
                 out.duplicate.append(j)
             elif at - request.at > self.window:
@@ -420,6 +420,10 @@ class Desk:
                 score, gone = scores.get(j), left.get(slot)
                 out[j][variant] = {"impressions": n[j], "rewards": s[j], "score": score, "left": gone}
         return out
+
+
+def _not_ranked(item: str) -> str:
+    return f"`item` must be one of those ranked in the request, but got {item!r}"
 
 
 def _version(*parts: object) -> str:

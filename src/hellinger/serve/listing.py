@@ -102,7 +102,7 @@ def rows(desk: Desk, slots: Slots, rises: Rises | None = None) -> list[dict[str,
         told = [{"impressions": n, "rewards": s, "low": low} for n, s, low in gathered]
         recent = dict(zip(rises.slots.tolist(), told, strict=True))
     kept = [slot for slot in slots.tolist() if held["state"][slot] != DELETED]  # in the meantime
-    sums = np.stack(desk.ledger.sums(kept, variants={variant for variant, _ in desk.ledger.counts}), axis=1).tolist()
+    sums = np.stack(desk.ledger.sums(kept), axis=1).tolist()
     return [
         {
             "id": held.ids[slot],

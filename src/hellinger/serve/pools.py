@@ -44,7 +44,6 @@ class Pools:
     ) -> None:
         self.ledger = ledger
         self.learning: Learning = learning
-        self.leaving = leaving or Leaving()
         self.of = {
             name: SegmentedPool(spec, enough=enough, seed=seed + number, leaving=leaving)
             for number, (name, spec) in enumerate(variants.items())
@@ -110,18 +109,13 @@ class Pools:
 
     def retagged(self, slot: int) -> None:
         """Put a content back with its new tags."""
-        self.reload([slot])
-        self.dates.append(slot)
-
-    def reload(self, slots: list[int]) -> None:
-        """Put contents back as the ledger has them, in those pools where they are."""
         self.settle()
-        ids = self.ledger.catalogue.ids
+        name = self.ledger.catalogue.ids[slot]
         for variant, pool in self.of.items():
-            held = [slot for slot in slots if ids[slot] in pool]
-            if held:
-                pool.remove([ids[slot] for slot in held])
-                self._fill(variant, pool, held)
+            if name in pool:
+                pool.remove(name)
+                self._fill(variant, pool, [slot])
+        self.dates.append(slot)
 
     def dated(self, slot: int) -> None:
         """Note that a content's date of expiry is another now."""

@@ -111,8 +111,25 @@ class SqlStore(ABC):
         """For a query that may take long."""
 
     @abstractmethod
+    def _translated(self) -> AbstractContextManager[None]:
+        """What the driver raises, as an error of the store's."""
+
+    @abstractmethod
+    def _prepare(self) -> None:
+        """Look at the database for the first time: make its schema, or bring it up to date."""
+
+    @abstractmethod
     def close(self) -> None:
         """Let go of the database."""
+
+    def _begin(self) -> None:
+        """Prepare, and let go of everything where that fails: at the end of a store's ``__init__``."""
+        try:
+            with self._translated():
+                self._prepare()
+        except BaseException:
+            self.close()
+            raise
 
     # The log ------------------------------------------------------------------------------------------
 

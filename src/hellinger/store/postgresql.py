@@ -95,12 +95,7 @@ class PostgresqlStore(SqlStore):
         self._parameters: dict[str, Any] = defaults | parameters | {"options": options, "client_encoding": "UTF8"}
         self._timeout = timeout
         self._pool = Pool(self._connect, alive=_alive)
-        try:
-            with self._translated():
-                self._prepare()
-        except BaseException:
-            self.close()
-            raise
+        self._begin()
 
     @classmethod
     def open(cls, url: str, *, exclusive: bool) -> Self:

@@ -68,12 +68,7 @@ class SqliteStore(SqlStore):
         self._writer: sqlite3.Connection | None = None
         self._keeper = Keeper(lambda: self._connect("PRAGMA busy_timeout = 0"), self._turn)
         self._readers = Pool(lambda: self._connect("PRAGMA query_only = 1"))
-        try:
-            with self._translated():
-                self._prepare()
-        except BaseException:
-            self.close()
-            raise
+        self._begin()
 
     @classmethod
     def open(cls, url: str, *, exclusive: bool) -> Self:

@@ -98,7 +98,7 @@ async def one(item: str, request: Request) -> Response:
             "index": standing["score"],
             "left": standing["left"],
         }
-    n, s = service.desk.ledger.sums([slot], variants={name for name, _ in service.desk.ledger.counts})
+    n, s = service.desk.ledger.sums([slot])
     return json_response(
         {
             "id": item,
