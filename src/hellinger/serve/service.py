@@ -54,7 +54,7 @@ class Outcome(NamedTuple):
 class Service:
     """Ranks and learns, durably. Made by :meth:`start`, on a running event loop."""
 
-    def __init__(self, settings: Settings, store: Store, desk: Desk, metrics: Metrics) -> None:
+    def __init__(self, settings: Settings, store: Store, desk: Desk, metrics: Metrics, secret: bytes) -> None:
         self.settings = settings
         self.metrics = metrics
         self.store = store
@@ -62,7 +62,7 @@ class Service:
         self.journal = Journal(
             store, desk, limit=settings.queue_limit, poll=settings.poll_ms / 1000, measure=self._measure
         )
-        self.secret = store.secret()
+        self.secret = secret
         self.began = time.time()
         self.snapshot_at = desk.ledger.seq
         self.snapshot_time = time.monotonic()
@@ -80,11 +80,12 @@ class Service:
         store = await asyncio.to_thread(open_store, settings.database, exclusive=True)
         try:
             ledger = await asyncio.to_thread(recovery.recover, store, cache=settings.request_cache)
-            desk = await asyncio.to_thread(make_desk, settings, ledger, store.secret())
+            secret = await asyncio.to_thread(store.secret)
+            desk = await asyncio.to_thread(make_desk, settings, ledger, secret)
         except BaseException:
             store.close()
             raise
-        service = cls(settings, store, desk, metrics or Metrics())
+        service = cls(settings, store, desk, metrics or Metrics(), secret)
         gc.collect()
         gc.freeze()  # what was loaded stays: to look through it again and again would hold up rankings
         seconds = time.perf_counter() - began
