@@ -33,7 +33,7 @@ class Model:
         s = np.array([content.s for content in self.contents.values()])
         t = self.rounds + 1.0
         if pool.policy.name == "cold-start":
-            t = float(n.sum()) + 1.0
+            t = float(n.sum()) * pool._prior.focus + 1.0
             a, strength = pool._prior.table[0]
             level = pool.policy.rule.level  # type: ignore[attr-defined]
             assert pool.policy.rule.ball.name == "hellinger"  # type: ignore[attr-defined]

@@ -8,7 +8,8 @@ from scipy.special import betaln
 
 from hellinger import Bandit, Pool, policy
 from hellinger.coldstart._world import Site, live
-from hellinger.policies.cold_start import fit_prior
+from hellinger.coldstart.experiment import LAWS
+from hellinger.policies.cold_start import fit_prior, learn
 
 
 def beta_binomial(seed: int, arms: int, a: float, b: float) -> tuple[np.ndarray, np.ndarray]:
@@ -62,6 +63,62 @@ def test_adaptive_sampling_does_not_bias_the_prior() -> None:
     a, b = fit_prior(s, n, np.ones(s.size), 1.0, 50.0)
     assert a / (a + b) == pytest.approx(1.6 / 101.6, rel=0.03)
     assert s.sum() / n.sum() > 1.3 * 1.6 / 101.6
+
+
+def focused(law: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Counts of 5,000 contents of which the forty best have had most impressions."""
+    rng = np.random.default_rng(seed)
+    rates = np.sort(LAWS[law](rng, 5000))
+    n = np.where(np.arange(5000) < 4960, 40.0, 20_000.0)
+    return rng.binomial(n.astype(int), rates).astype(float), n
+
+
+def test_a_prior_that_fits_is_kept_and_the_focus_measured() -> None:
+    s, n = focused("beta", 7)
+    a, b = fit_prior(s, n, np.ones(s.size), 1.0, 50.0)
+    found = learn(s, n, np.ones(s.size), 1.0, 50.0)
+    assert found[:2] == (a, a + b)
+    rotating = n.sum() ** 2 / (n**2).sum()
+    assert 40 < rotating < 70
+    assert found.focus == pytest.approx((5000 / rotating) ** (1 / 3), rel=1e-12)
+
+
+def test_a_prior_too_light_in_the_tail_gives_way_to_the_best_contents() -> None:
+    s, n = focused("heavy-tailed", 8)
+    a, b = fit_prior(s, n, np.ones(s.size), 1.0, 50.0)
+    found = learn(s, n, np.ones(s.size), 1.0, 50.0)
+    assert found.strength < 0.7 * (a + b)
+    mean = found.a / found.strength
+    assert mean == pytest.approx(a / (a + b), rel=1e-12)
+    rank = round(n.sum() ** 2 / (n**2).sum() / 5)
+    best = np.sort((s + a) / (n + a + b))[-rank]
+    distance = -np.log(np.sqrt(mean * best) + np.sqrt((1 - mean) * (1 - best)))
+    assert found.strength * distance == pytest.approx(0.27 * np.log(5000 / rank), rel=1e-9)
+
+
+def test_nothing_shown_is_no_focus() -> None:
+    assert learn(np.zeros(3), np.zeros(3), np.ones(3), 1.0, 50.0).focus == 1.0
+
+
+def test_discounted_counts_are_learned_from_as_they_are_now() -> None:
+    """Counts are kept undiscounted and scaled on the way out: the prior must see the scaled ones."""
+    s, n = beta_binomial(9, 800, 1.6, 100.0)
+    pool = Pool("cold-start", half_life=1.0)
+    pool.load(range(800), n, s)
+    pool.advance(3)
+    pool.record_many(list(range(800)), 5, 0)
+    expected = learn(s / 8, n / 8 + 5, np.ones(800), 1.0, 50.0)
+    assert pool._prior.table[0].tolist() == pytest.approx(expected[:2], rel=1e-5)
+    assert pool._prior.focus == pytest.approx(expected.focus, rel=1e-12)
+
+
+def test_the_prior_follows_a_pool_that_has_forgotten_everything() -> None:
+    pool = Pool("cold-start", half_life=1.0)
+    pool.load(range(300), np.full(300, 100.0), np.full(300, 1.0))
+    pool.advance(400)  # 2⁻⁴⁰⁰: the scale starts anew
+    pool.record_many(list(range(300)), 100, np.random.default_rng(10).binomial(100, 0.3, 300))
+    a, strength = pool._prior.table[0]
+    assert a / strength == pytest.approx(0.3, abs=0.03)
 
 
 def test_only_for_clicks() -> None:
@@ -133,3 +190,14 @@ def test_never_worse_than_the_paper_in_the_long_run(rates: list[float]) -> None:
     difference = np.array([a - b for a, b in pairs])
     error = difference.std(ddof=1) / np.sqrt(difference.size)
     assert difference.mean() > -2 * error - 0.001 * horizon * max(rates)
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_never_worse_than_the_paper_when_few_of_many_are_shown(law: str) -> None:
+    """Ten of 5,000 contents share all traffic: what a prior thinks unlikely must be tried while there is time."""
+    ours, theirs = policy("cold-start").rule, policy("hellinger-ucb").rule
+    marks = [5000 * each for each in (30, 100, 300)]
+    for seed in range(2):
+        rates = LAWS[law](np.random.default_rng([11, seed]), 5000)
+        site = Site(5000, 100, repeats=10)
+        assert np.all(np.array(live(ours, site, rates, marks, seed)) > live(theirs, site, rates, marks, seed))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from hellinger._jit import helper, jit
+from hellinger._numerics import bhattacharyya_trials
 from hellinger.families import Bernoulli, Family
 from hellinger.policies import _dispatch as d
 from hellinger.policies import balls, levels
@@ -15,7 +16,9 @@ from hellinger.policies._registry import named
 from hellinger.policies._rule import Floats, Rule
 from hellinger.policies.ucb import Ucb
 
-__all__ = ["ColdStart", "fit_prior"]
+__all__ = ["ColdStart", "Learned", "fit_prior", "learn"]
+
+_SCALE = 0.27
 
 
 @helper
@@ -106,6 +109,57 @@ def _counted(sums: Floats, pulls: Floats) -> tuple[Floats, Floats, Floats]:
     return s[:size], n[:size], weight[:size]
 
 
+class Learned(NamedTuple):
+    """What the counts of all arms tell about each.
+
+    Attributes
+    ----------
+    a, strength
+        Pseudo-counts: a, and a + b.
+    focus
+        ∛(K/M): the cube root of how many times fewer arms are in rotation than there are.
+    """
+
+    a: float
+    strength: float
+    focus: float
+
+
+@helper
+def _best_mean(s: Floats, n: Floats, weight: Floats, a: float, strength: float, rank: float) -> float:
+    """The posterior mean of the arm of this rank, the best having rank 1."""
+    means = (s + a) / (n + strength)
+    passed, best = 0.0, a / strength
+    for i in np.argsort(-means):
+        passed += weight[i]
+        best = means[i]
+        if passed >= rank:
+            break
+    return best
+
+
+@jit
+def learn(s: Floats, n: Floats, weight: Floats, a: float, b: float) -> Learned:
+    """Beta(a, b) fitted from a start, no stronger than the best arms allow, and how focused the plays are.
+
+    M = (Σn)²/Σn² arms are in rotation: as many would have this Σn² if they shared all plays alike. A Beta law is
+    too light-tailed for some pools, and would make arms like the best ones found look impossible. Of K draws, some
+    M/5 are as far out as the M/5-th best, so that (a + b)·B(prior mean, that arm's mean) is at most 0.27·log(5K/M).
+    """
+    a, b = fit_prior(s, n, weight, a, b)
+    strength, arms, plays = a + b, weight.sum(), (weight * n).sum()
+    if plays == 0.0:
+        return Learned(a, strength, 1.0)
+    rotating = plays * plays / (weight * n * n).sum()
+    rank = max(1.0, np.rint(rotating / 5.0))
+    if 2.0 * rank <= arms:
+        far = bhattacharyya_trials(a / strength, _best_mean(s, n, weight, a, strength, rank), 1.0)
+        most = _SCALE * math.log(arms / rank)
+        if strength * far > most:
+            a, strength = a * most / (strength * far), most / far
+    return Learned(a, strength, (arms / rotating) ** (1.0 / 3.0))
+
+
 class ColdStart(Ucb):
     """The largest q in the Hellinger ball around (s + a)/(n + a + b), with Beta(a, b) learned from all arms.
 
@@ -125,19 +179,20 @@ class ColdStart(Ucb):
     def _fill(self, sums: Floats, pulls: Floats, t: float, arms: float, rng: Any, out: Floats) -> None:
         count = int(arms)
         s, n, weight = _counted(sums[:count], pulls[:count])
-        a, b = fit_prior(s, n, weight, 1.0, 50.0)
-        present = (n * weight).sum() + 1.0
+        prior = learn(s, n, weight, 1.0, 50.0)
+        t = (n * weight).sum() * prior.focus + 1.0
         for i in range(sums.size):
-            out[i] = d.score(self, sums[i] + a, pulls[i] + (a + b), present, arms)
+            out[i] = d.score(self, sums[i] + prior.a, pulls[i] + prior.strength, t, arms)
 
 
 @named("cold-start")
 def cold_start(family: Family) -> Rule:
     """For many arms and little traffic: a level that knows their number, a prior learned from them.
 
-    Formula: max{q : B((s + a)/n′, q) ≤ 0.27·log(e² + t/(K·n′))/n′}, n′ = n + a + b, Beta(a, b) fitted to all arms.
+    Formula: max{q : B((s + a)/n′, q) ≤ 0.27·log(e² + t/(∛(K²M)·n′))/n′}, n′ = n + a + b, Beta(a, b) fitted to all arms,
+    M = (Σn)²/Σn² of them in rotation.
     Reference: Hellinger-UCB, eq. 3.3, with a level after MOSS (Audibert & Bubeck 2009) and an empirical-Bayes prior.
     """
     if not isinstance(family, Bernoulli):
         raise ValueError(f"cold-start learns a Beta prior, so it needs the Bernoulli family, but got {family}")
-    return ColdStart(family, balls.Hellinger(), levels.get("sparse", scale=0.27, anytime=True))
+    return ColdStart(family, balls.Hellinger(), levels.get("sparse", scale=_SCALE, anytime=True))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from hellinger.policies._rule import Rule
-from hellinger.policies.cold_start import fit_prior
+from hellinger.policies.cold_start import fit_prior, learn
 from hellinger.pool._store import Floats, Store
 
 __all__ = ["Prior"]
@@ -30,6 +30,10 @@ class Prior:
 
     def __init__(self, rule: Rule | None, *, learned: bool = False) -> None:
         self.learned = learned or (rule is not None and rule.learns_prior)
+        self._plain = rule is None or not rule.learns_prior
+        """The fit alone, for rules that know no better."""
+        self.focus = 1.0
+        """How many times more plays the level is told of, for plays that go to few contents."""
         self.table: Floats = np.zeros((1, 2))
         self.tag_sets: list[int] = []
         """Tag sets with a stratum of their own, from stratum 1 on."""
@@ -52,8 +56,15 @@ class Prior:
         numbers[self.tag_sets] = np.arange(1, len(self.tag_sets) + 1)
         return numbers[tags]
 
-    def refresh(self, store: Store, tag_sets: list[frozenset[str]]) -> None:
-        """Fit the priors to the present counts; give tag sets with enough data their own."""
+    def rescale(self, scale: float) -> None:
+        """Stored counts have been multiplied by this."""
+        self._next *= scale
+
+    def refresh(self, store: Store, tag_sets: list[frozenset[str]], scale: float = 1.0) -> None:
+        """Fit the priors to the present counts; give tag sets with enough data their own.
+
+        ``scale`` turns stored counts into present ones.
+        """
         self.due = False
         self._choose_strata(store, tag_sets)
         stratum, s, n, weight = _histogram(store)
@@ -61,8 +72,15 @@ class Prior:
         for k in range(len(table)):
             chosen = np.ones(s.size, bool) if k == 0 else stratum == k
             start = self.table[k, 0], self.table[k, 1] - self.table[k, 0]
-            a, b = fit_prior(s[chosen], n[chosen], weight[chosen], *start)
-            table[k] = a, a + b
+            counts = s[chosen] * scale, n[chosen] * scale, weight[chosen]
+            if self._plain:
+                a, b = fit_prior(*counts, *start)
+                table[k] = a, a + b
+            else:
+                found = learn(*counts, *start)
+                table[k] = found[:2]
+                if k == 0:
+                    self.focus = found.focus
         self.table = table
 
     def _choose_strata(self, store: Store, tag_sets: list[frozenset[str]]) -> None:
@@ -90,12 +108,12 @@ class Prior:
 
     def state(self) -> list[object]:
         """What a snapshot needs beside the table."""
-        return [self.tag_sets, self._next, self.due]
+        return [self.tag_sets, self._next, self.due, self.focus]
 
     def restore(self, table: Floats, state: list[Any]) -> None:
         """Go on from a snapshot."""
         self.table = table
-        self.tag_sets, self._next, self.due = state
+        self.tag_sets, self._next, self.due, self.focus = state
 
     def explain(self, tag_sets: list[frozenset[str]]) -> str:
         """The priors in words; nothing where none is learned."""

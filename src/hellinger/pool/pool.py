@@ -387,6 +387,7 @@ class Pool:
                 items["s"] *= self._scale
                 self._rounds *= self._scale
                 self._present *= self._scale
+                self._prior.rescale(self._scale)
                 self._scale = 1.0
         if self._window is not None:
             for bucket in self._window.expired(self.time):
@@ -555,7 +556,7 @@ class Pool:
         if self._prior.learned:
             self._prior.heed(self._rounds, self._refit_cost)
             if self._prior.due:
-                self._prior.refresh(self._store, self._tag_sets)
+                self._prior.refresh(self._store, self._tag_sets, self._scale)
 
     def _add_rounds(self, n: float, fresh: bool = True) -> None:
         if fresh:
@@ -575,7 +576,8 @@ class Pool:
     @property
     def _t(self) -> float:
         """The round about to be played, as the rule wants it."""
-        return (self._present if self._prior.learned else self._rounds) * self._scale + 1.0
+        plays = self._present * self._prior.focus if self._prior.learned else self._rounds
+        return plays * self._scale + 1.0
 
     def _after(self, slots: Slots, n: Floats, s: Floats) -> None:
         """What follows from new counts."""
