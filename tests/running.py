@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from hellinger.events import Logged, now
+from hellinger.events import now
 from hellinger.ledger import Ledger
 from hellinger.serve.desk import HOUR, Draft, Feedback, Query
 from hellinger.serve.service import make_desk
@@ -40,7 +40,7 @@ def fill(settings: Settings, *, requests: int, items: int, days: float, k: int =
     def log(drafts: list[Draft]) -> None:
         places = store.append([draft.event for draft in drafts], desk.ledger.seq).seqs
         pairs = zip(places, drafts, strict=True)
-        desk.commit([(Logged(seq, *draft.event), draft.fields) for seq, draft in pairs if seq is not None])
+        desk.commit_own((seq, *draft) for seq, draft in pairs if seq is not None)
 
     fields = [
         {"id": f"item-{n:04d}", "tags": ["sport" if n % 3 else "news"], "expires_at": None, "metadata": {"number": n}}

@@ -52,3 +52,12 @@ def test_requests_that_are_pinned_stay() -> None:
     requests.release(["a"])
     requests.put("k", request())
     assert len(requests) == 2
+
+
+def test_feedback_is_named_by_its_key() -> None:
+    """Logs written before had what the key says in the body too."""
+    short = Logged(1, "request/click/a/b", "feedback", 0, '{"points":1.0,"late":false,"happened":null}')
+    told = {"request": "request", "item": "a/b", "kind": "click", "points": 1.0, "late": False, "happened": None}
+    assert short.fields == told
+    assert short._replace(body=orjson.dumps(told).decode()).fields == told
+    assert short.said == tuple(told.values())

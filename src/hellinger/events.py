@@ -8,7 +8,7 @@ kind        key                          body
 =========== ============================ ===========================================================================
 rank        request                      variant, policy, version, chance, segment, user, random, counted, through,
                                          items, scores, propensities
-feedback    request/kind/item            request, item, kind, points, late, happened
+feedback    request/kind/item            points, late, happened; what the key says is among its fields
 seen        request/seen!/item           request, item
 item        item/token                   id, tags, expires_at, metadata: added, or changed where it was there already
 state       state/token                  id, state: hidden, shown, deleted, expired
@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-__all__ = ["Event", "Logged", "new_request", "new_token", "now"]
+__all__ = ["Event", "Logged", "Said", "new_request", "new_token", "now"]
 
 
 _URL = bytes.maketrans(b"+/", b"-_")
@@ -50,6 +50,17 @@ class Event(NamedTuple):
         return cls(key, kind, at, orjson.dumps(fields).decode())
 
 
+class Said(NamedTuple):
+    """The fields of feedback."""
+
+    request: str
+    item: str
+    kind: str
+    points: float
+    late: bool
+    happened: int | None
+
+
 class Logged(NamedTuple):
     """An event with its place in the log."""
 
@@ -61,8 +72,17 @@ class Logged(NamedTuple):
 
     @property
     def fields(self) -> dict[str, Any]:
-        """The body's fields."""
-        return orjson.loads(self.body)  # type: ignore[no-any-return]
+        """The body's fields, and of feedback what its key says."""
+        read: dict[str, Any] = orjson.loads(self.body)
+        if self.kind == "feedback":
+            request, kind, item = self.key.split("/", 2)
+            return {"request": request, "item": item, "kind": kind, **read}
+        return read
+
+    @property
+    def said(self) -> Said | dict[str, Any]:
+        """The fields; of feedback as a tuple, for whoever goes through much of it."""
+        return Said(**self.fields) if self.kind == "feedback" else self.fields
 
 
 def now() -> int:

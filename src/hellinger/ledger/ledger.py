@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, MutableMapping, Sequence
+from itertools import compress
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from hellinger.events import Event, Logged
+from hellinger.events import Event, Logged, Said
 from hellinger.ledger.catalogue import DELETED, EXPIRED, HIDDEN, SHOWN, STATES, Catalogue, grown
 from hellinger.ledger.requests import Request, Requests, request_of
-from hellinger.ledger.series import Series
+from hellinger.ledger.series import RESOLUTIONS, Series
 
 __all__ = ["COMMON", "Columns", "Counts", "Ledger", "Listener", "added"]
+
+MINUTE = RESOLUTIONS["minute"]
 
 COMMON = ""
 """Instead of a variant: counts brought in from elsewhere, which every variant learns from."""
 
+
+_Row = tuple[int, float, float, float, int]
+"""The slot that bears an item's name, impressions, rewards; its request's reward now, and the catalogue it knew."""
 
 Columns = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
 """Impressions and rewards."""
@@ -121,7 +128,9 @@ class Ledger:
         self.series = Series()
         self.requests = Requests(cache)
         self.listener = listener
-        self._gathered: dict[tuple[str, str, int], tuple[list[int], list[float], list[float], list[float]]] = {}
+        self._gathered: defaultdict[tuple[str, str], list[_Row]] = defaultdict(list)
+        """Feedback and confirmations not counted yet, by variant and segment, all of one minute."""
+        self._minute = 0
 
     # Events -------------------------------------------------------------------------------------------
 
@@ -140,34 +149,80 @@ class Ledger:
 
     def apply(self, event: Logged, fields: dict[str, Any] | None = None) -> None:
         """Take in the next event of the log; ``fields`` if its body has been read already."""
-        self.take(event.seq, event, event.fields if fields is None else fields)
-        self.settle()
+        said = event.said if fields is None else fields
+        self.take([(event.seq, event, Said(**said) if event.kind == "feedback" and isinstance(said, dict) else said)])
 
-    def take(self, seq: int, event: Event | Logged, fields: dict[str, Any]) -> None:
-        """:meth:`apply` for one of many events: feedback is gathered, and counts when :meth:`settle` is called."""
-        kind = event.kind
-        if kind == "feedback":  # by far the most, and dear when counted one at a time
-            self._feedback(event, fields)
-        elif kind == "seen":
-            self._seen(event, fields)
-        else:
-            self.settle()
-            handler = getattr(self, f"_{kind}", None)
-            if handler is None:
-                raise ValueError(
-                    f"a kind of event must be one that is known, but got {kind!r} at {seq}: is the log newer?"
-                )
-            handler(seq, event, fields)
-        self.seq = seq
+    def take(
+        self,
+        events: Iterable[tuple[int, Event | Logged, Any]],
+        counted: MutableMapping[str, None] | None = None,
+    ) -> None:
+        """Take in the next events of the log: place, event and :attr:`~Logged.said` of each.
 
-    def settle(self) -> None:
-        """Count the feedback gathered."""
-        if not self._gathered:
-            return
-        gathered, self._gathered = self._gathered, {}
-        for (variant, segment, at), (slots, n, s, gone) in gathered.items():
-            self.series.add(variant, at, 0, sum(n) + gone[0], sum(s) + gone[1])
-            self._count(variant, segment, slots, n, s, gone=gone[0])
+        Rankings in ``counted`` were opened before the log had them, and are taken out of it. Feedback, by far the most
+        of all, is gathered and counted together: this loop is as short as it can be, since all throughput passes here.
+        """
+        held, slot_of, gathered = self.requests.held.get, self.catalogue.slots.get, self._gathered
+        minute = self._minute
+        for seq, event, said in events:
+            kind = event.kind
+            if kind == "feedback":
+                name, item, what, points, late, _ = said
+                request = held(name)
+                if request is not None:  # else compacted away: older than anything that could still be learned
+                    if item in request.given:
+                        rise = request.give(item, what, points)
+                    else:  # what give() would do: most feedback is an impression's first
+                        request.given[item] = {what: points}
+                        request.reward += points
+                        rise = points
+                    shown = 0.0 if request.counted or late or not request.see(item) else 1.0
+                    if rise or shown:
+                        at = event.at
+                        if not minute <= at < minute + MINUTE:
+                            minute = self._turn_to(at)
+                        row = (slot_of(item, -1), shown, rise, request.reward, request.through)
+                        gathered[request.place].append(row)
+            elif kind == "seen":
+                self._seen(event, said)
+            elif kind == "rank":
+                if counted is not None and event.key in counted:
+                    del counted[event.key]
+                else:
+                    self.open(event.key, Request.of(event.at, said))
+            else:
+                self._settle()
+                handler = getattr(self, f"_{kind}", None)
+                if handler is None:
+                    raise ValueError(
+                        f"a kind of event must be one that is known, but got {kind!r} at {seq}: is the log newer?"
+                    )
+                handler(seq, event, said)
+            self.seq = seq
+        self._settle()
+
+    def _turn_to(self, at: int) -> int:
+        """Count what was gathered in another minute; the one that it is now."""
+        if not self._minute <= at < self._minute + MINUTE:
+            self._settle()
+            self._minute = at - at % MINUTE
+        return self._minute
+
+    def _settle(self) -> None:
+        """Count what was gathered."""
+        since = self.catalogue["since"]
+        for (variant, segment), rows in self._gathered.items():
+            columns: Any = zip(*rows, strict=True)
+            slots, n, s, rewards, through = columns
+            self.series.together(variant).rose(rewards, s)
+            self.series.add(variant, self._minute, 0, sum(n), sum(s))
+            places, gone = np.array(slots), 0.0
+            there = (places >= 0) & (since[places] <= through) if since.size else np.zeros(places.size, np.bool_)
+            if not there.all():  # the name is borne by none any more, or by another
+                gone = float(np.array(n)[~there].sum())
+                slots, n, s = (list(compress(column, there)) for column in (slots, n, s))
+            self._count(variant, segment, slots, n, s, gone=gone)
+        self._gathered.clear()
 
     def open(self, name: str, request: Request, slots: list[int] | None = None, *, told: bool = False) -> None:
         """Count a ranking and hold it for its feedback.
@@ -184,39 +239,12 @@ class Ledger:
             ones, zeros = [1.0] * len(slots), [0.0] * len(slots)
             self._count(request.variant, request.segment, slots, ones, zeros, gone=shown - len(slots), told=told)
 
-    def _rank(self, _seq: int, event: Event | Logged, fields: dict[str, Any]) -> None:
-        self.open(event.key, Request.of(event.at, fields))
-
-    def _feedback(self, event: Event | Logged, fields: dict[str, Any]) -> None:
-        request = self.requests.get(fields["request"])
-        if request is None:
-            return  # compacted away: older than anything that could still be learned
-        item = fields["item"]
-        reward = request.give(item, fields["kind"], fields["points"])
-        self._credit(request, event.at, item, not request.counted and not fields["late"] and request.see(item), reward)
-
     def _seen(self, event: Event | Logged, fields: dict[str, Any]) -> None:
-        request = self.requests.get(fields["request"])
-        if request is not None:
-            self._credit(request, event.at, fields["item"], request.see(fields["item"]), 0.0)
-
-    def _credit(self, request: Request, at: int, item: str, shown: bool, reward: float) -> None:
-        if not shown and not reward:
-            return
-        if reward:
-            self.series.together(request.variant).rose(request.reward, reward)
-        place = (request.variant, request.segment, at)
-        gathered = self._gathered.get(place)
-        if gathered is None:
-            gathered = self._gathered[place] = ([], [], [], [0.0, 0.0])
-        slot = self._slot(item, request.through)
-        if slot is None:
-            gathered[3][0] += shown
-            gathered[3][1] += reward
-        else:
-            gathered[0].append(slot)
-            gathered[1].append(float(shown))
-            gathered[2].append(reward)
+        request, item = self.requests.held.get(fields["request"]), fields["item"]
+        if request is not None and request.see(item):
+            self._turn_to(event.at)
+            row = (self.catalogue.slots.get(item, -1), 1.0, 0.0, request.reward, request.through)
+            self._gathered[request.place].append(row)
 
     def _item(self, seq: int, event: Event | Logged, fields: dict[str, Any]) -> None:
         held, name = self.catalogue, fields["id"]

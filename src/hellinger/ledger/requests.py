@@ -15,24 +15,33 @@ __all__ = ["Request", "Requests", "request_of", "spoken_of"]
 class Request:
     """One ranking: who made it, what it showed, and what has come of it so far."""
 
-    __slots__ = ("at", "counted", "given", "items", "reward", "seen", "segment", "through", "variant")
+    __slots__ = ("at", "counted", "given", "items", "place", "reward", "seen", "through")
 
     def __init__(
         self, variant: str, segment: str, at: int, through: int, items: tuple[str, ...], *, counted: bool
     ) -> None:
-        self.variant = variant
-        self.segment = segment
+        self.place = (variant, segment)
         self.at = at
         self.through = through
         self.items = items
         self.counted = counted
         """Whether its impressions count at serving."""
-        self.given: dict[str, dict[str, float]] | None = None
+        self.given: dict[str, dict[str, float]] = {}
         """Points by item and kind of feedback."""
         self.reward = 0.0
-        """What all its impressions have earned."""
+        """What all its impressions have earned, each at most 1."""
         self.seen: set[str] | None = None
         """Items confirmed as seen, where they are to be confirmed."""
+
+    @property
+    def variant(self) -> str:
+        """Who made it."""
+        return self.place[0]
+
+    @property
+    def segment(self) -> str:
+        """Of what users; empty for none."""
+        return self.place[1]
 
     @classmethod
     def of(cls, at: int, fields: dict[str, Any]) -> Request:
@@ -54,8 +63,6 @@ class Request:
 
     def give(self, item: str, kind: str, points: float) -> float:
         """Note feedback; by how much the impression's reward, min(1, the sum of its points), rises."""
-        if self.given is None:
-            self.given = {}
         kinds = self.given.get(item)
         if kinds is None:
             self.given[item] = {kind: points}
@@ -70,10 +77,6 @@ class Request:
         self.reward += rise
         return rise
 
-    def has(self, item: str, kind: str) -> bool:
-        """Whether this feedback was noted already."""
-        return self.given is not None and kind in self.given.get(item, ())
-
 
 class Requests:
     """The requests last used, by name; the others are in the log.
@@ -84,29 +87,30 @@ class Requests:
 
     def __init__(self, limit: int = 100_000) -> None:
         self.limit = limit
-        self._held: OrderedDict[str, Request] = OrderedDict()
+        self.held: OrderedDict[str, Request] = OrderedDict()
+        """By name, the one longest unused first."""
         self._pins: dict[str, int] = {}
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self.held)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._held
+        return name in self.held
 
     def get(self, name: str) -> Request | None:
         """The request of this name, if it is in memory."""
-        request = self._held.get(name)
+        request = self.held.get(name)
         if request is not None:
-            self._held.move_to_end(name)
+            self.held.move_to_end(name)
         return request
 
     def put(self, name: str, request: Request) -> None:
         """Hold a request; the one longest unused goes where there are too many."""
-        self._held[name] = request
-        while len(self._held) > self.limit + len(self._pins):
-            oldest, other = self._held.popitem(last=False)
+        self.held[name] = request
+        while len(self.held) > self.limit + len(self._pins):
+            oldest, other = self.held.popitem(last=False)
             if oldest in self._pins:
-                self._held[oldest] = other
+                self.held[oldest] = other
 
     def pin(self, names: Iterable[str]) -> None:
         """Hold on to these from when they come, or now, until they are released."""
@@ -139,7 +143,7 @@ class Requests:
         for event in thread:
             name = request_of(event.key)
             if event.kind == "rank":
-                if name not in self._held:
+                if name not in self.held:
                     fresh[name] = Request.of(event.at, event.fields)
             elif event.seq <= through and name in fresh:
                 fields = event.fields

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 __all__ = ["RESOLUTIONS", "Series", "Together"]
 
@@ -32,10 +35,12 @@ class Together:
         self.count += 1
         self.largest = max(self.largest, size)
 
-    def rose(self, reward: float, rise: float) -> None:
-        """A request's reward has risen to this."""
-        self.squares += rise * (2.0 * reward - rise)
-        self.most = max(self.most, reward)
+    def rose(self, rewards: Sequence[float], rises: Sequence[float]) -> None:
+        """Requests' rewards have risen to these, one after another."""
+        reward, rise = np.array(rewards), np.array(rises)
+        # one after another, so that the sum does not depend on how many came at once
+        self.squares = float(np.cumsum([self.squares, *(rise * (2.0 * reward - rise))])[-1])
+        self.most = max(self.most, *rewards)
 
     def brought(self, impressions: float, reward: float) -> None:
         """Impressions came without their requests: each is taken for one."""

@@ -24,8 +24,13 @@ from hellinger.serve.pools import Learning, Pools
 __all__ = ["Desk", "Draft", "Feedback", "Query", "Sorted", "points"]
 
 HOUR = 3_600_000
+_tuple = tuple.__new__  # a named tuple's own way takes twice as long, and there are two for every event
 UNIT = 2.0**-20
 """Points are whole multiples of this, so that their sums are exact in whatever order."""
+
+
+_CLICK = dumps({"points": 1.0, "late": False, "happened": None}).decode()
+"""The body of nearly all feedback."""
 
 
 class Query(NamedTuple):
@@ -43,7 +48,8 @@ class Draft(NamedTuple):
     """An event not yet in the log, with its fields at hand."""
 
     event: Event
-    fields: dict[str, Any]
+    fields: Any
+    """A dictionary; of feedback a tuple, :class:`hellinger.events.Said`."""
 
     @classmethod
     def of(cls, key: str, kind: str, at: int, fields: dict[str, Any]) -> Draft:
@@ -261,38 +267,37 @@ class Desk:
 
     def missing(self, names: Iterable[str]) -> list[str]:
         """Requests among these that have to be recalled from the log before :meth:`sort`."""
-        return [name for name in dict.fromkeys(names) if name not in self.ledger.requests]
+        use = self.ledger.requests.get  # each is used now, and goes last when there are too many
+        return [name for name in dict.fromkeys(names) if use(name) is None]
 
     def recall(self, thread: Iterable[Logged]) -> None:
         """Take in what the log says of requests that were missing."""
         self.ledger.requests.recall(thread, self.ledger.seq)
 
-    def sort(self, given: Sequence[Feedback], at: int) -> Sorted:
-        """Sort feedback by what is to become of it."""
+    def sort(self, given: Sequence[tuple[str, str, str, float, int | None]], at: int) -> Sorted:
+        """Sort feedback, each like a :class:`Feedback`, by what is to become of it."""
         out = Sorted([], [], set(), [], [], [])
-        for j, one in enumerate(given):
-            request = self.ledger.requests.get(one.request)
+        request_of, weights, since = self.ledger.requests.held.get, self.weights, at - self.window
+        for j, (name, item, kind, value, happened) in enumerate(given):
+            request = request_of(name)
             if request is None:
                 out.unknown.append(j)
-            elif one.item not in request.items:
-                out.rejected.append((j, _not_ranked(one.item)))
-            elif request.has(one.item, one.kind):
+            elif item not in request.items:
+                out.rejected.append((j, _not_ranked(item)))
+            elif item in request.given and kind in request.given[item]:
                 out.duplicate.append(j)
             else:
-                late = at - request.at > self.window
-                name, item, kind, value, happened = one
-                fields = {
-                    "request": name,
-                    "item": item,
-                    "kind": kind,
-                    "points": 0.0 if late else points(self.weights.get(kind, 1.0), value),
-                    "late": late,
-                    "happened": happened,
-                }
+                late, worth = request.at < since, 1.0
                 if late:
+                    worth = 0.0
                     out.late.add(j)
-                event = Event(f"{name}/{kind}/{item}", "feedback", at, dumps(fields).decode())
-                out.drafts.append(Draft(event, fields))
+                elif value != 1.0 or kind in weights:
+                    worth = points(weights.get(kind, 1.0), value)
+                body = _CLICK
+                if worth != 1.0 or happened is not None:
+                    body = dumps({"points": worth, "late": late, "happened": happened}).decode()
+                event = _tuple(Event, (f"{name}/{kind}/{item}", "feedback", at, body))
+                out.drafts.append(_tuple(Draft, (event, (name, item, kind, worth, late, happened))))
                 out.places.append(j)
         return out
 
@@ -381,26 +386,19 @@ class Desk:
 
     # The log ------------------------------------------------------------------------------------------
 
-    def commit(self, events: Iterable[tuple[Logged, dict[str, Any] | None]], thread: Iterable[Logged] = ()) -> None:
+    def commit(self, events: Iterable[Logged], thread: Iterable[Logged] = ()) -> None:
         """Take in what the log has got, in its order; ``thread`` recalls requests that these speak of."""
         self.ledger.requests.recall(thread, self.ledger.seq)
-        self._take((event.seq, event, event.fields if fields is None else fields) for event, fields in events)
+        self.commit_own((event.seq, event, event.said) for event in events)
 
-    def commit_own(self, drafts: Iterable[tuple[int, Draft]]) -> None:
-        """Take in drafts that have got these places in the log, in their order."""
-        self._take((seq, *draft) for seq, draft in drafts)
-
-    def _take(self, events: Iterable[tuple[int, Event | Logged, dict[str, Any]]]) -> None:
-        ledger, pending = self.ledger, self.pending
-        for seq, event, fields in events:
-            if event.kind == "rank" and event.key in pending:
-                del pending[event.key]
-                ledger.seq = seq
-            else:
-                ledger.take(seq, event, fields)
+    def commit_own(self, events: Iterable[tuple[int, Event | Logged, Any]]) -> None:
+        """The same for events at hand: the place of each, itself, and what it says."""
+        if self.named:
+            events = list(events)
+            for _, event, _ in events:
                 if event.kind == "rank":
                     self.named.pop(event.key, None)
-        ledger.settle()
+        self.ledger.take(events, self.pending)
         self.pools.settle()
 
     def about(self, item: str) -> dict[str, dict[str, Any]]:

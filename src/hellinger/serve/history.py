@@ -79,14 +79,15 @@ def history(store: Store, item: str, since: int, last: int, *, most: int = MOST)
 
 
 def _mentions(store: Store, item: str, since: int, last: int, most: int) -> _Found:
-    """Events whose body names the content, in the log's order."""
-    name = orjson.dumps(item).decode()
+    """Events that name the content, in the log's order."""
+    name, ending = orjson.dumps(item).decode(), f"/{item}"
     blocks: list[list[Logged]] = []
     read, upper, until = 0, last, time.monotonic() + SECONDS
     while upper >= since and read < most and time.monotonic() < until:
         lower = max(since - 1, upper - BLOCK)
         events = store.read(lower, upper - lower)
-        blocks.append([event for event in events if event.seq <= upper and name in event.body])
+        named = [event for event in events if name in event.body or event.key.endswith(ending)]
+        blocks.append([event for event in named if event.seq <= upper])
         read += len(events)
         upper = lower
         time.sleep(_REST)

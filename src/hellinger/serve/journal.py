@@ -180,14 +180,15 @@ class Journal:
         holds: list[str],
     ) -> None:
         """The log has got these."""
-        mine: dict[int, Draft] = {}
-        for entry, seqs in zip(entries, places, strict=True):
-            for draft, seq in zip(entry.drafts, seqs, strict=True):
-                if seq is not None:
-                    mine[seq] = draft
+        mine = [
+            (seq, event, fields)
+            for entry, seqs in zip(entries, places, strict=True)  # in the order of the log
+            for seq, (event, fields) in zip(seqs, entry.drafts, strict=True)
+            if seq is not None
+        ]
         try:
-            self.desk.commit(((event, None) for event in events), thread)
-            self.desk.commit_own(sorted(mine.items()))
+            self.desk.commit(events, thread)
+            self.desk.commit_own(mine)
         finally:
             if self.away:
                 log.warning("the store is back")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
@@ -81,13 +82,24 @@ def _zoned(moment: datetime) -> datetime:
 
 
 _FIRST, _LAST = datetime(1970, 1, 2, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
-Name = Annotated[str, Field(min_length=1, max_length=1024, pattern=r"^[^\x00-\x1f\x7f]+$")]
+_REQUEST_LENGTH, _NAME_LENGTH = 64, 1024
+_REQUEST_PATTERN, _NAME_PATTERN, _KIND_PATTERN = (
+    r"^[\x21-\x7e]+$",
+    r"^[^\x00-\x1f\x7f]+$",
+    r"^[A-Za-z][A-Za-z0-9_.-]{0,31}$",
+)
+_REQUESTS, _NAMES, _KIND = (
+    re.compile(pattern).fullmatch for pattern in (_REQUEST_PATTERN, _NAME_PATTERN, _KIND_PATTERN)
+)
+RequestId = Annotated[str, Field(min_length=1, max_length=_REQUEST_LENGTH, pattern=_REQUEST_PATTERN)]
+Name = Annotated[str, Field(min_length=1, max_length=_NAME_LENGTH, pattern=_NAME_PATTERN)]
+FeedbackRow = tuple[str, str, str, float, int | None]
 Moment = Annotated[
     datetime,
     BeforeValidator(_no_number, json_schema_input_type=datetime),
     AfterValidator(_zoned),
 ]
-Kind = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,31}$")]
+Kind = Annotated[str, Field(pattern=_KIND_PATTERN)]
 
 
 def _storable(value: dict[str, Any]) -> dict[str, Any]:
@@ -254,7 +266,7 @@ class RankAnswer(BaseModel):
 class FeedbackEvent(_Body):
     """What a user did with an item of a ranking."""
 
-    request_id: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[\x21-\x7e]+$")]
+    request_id: RequestId
     item: Name
     kind: Kind = Field("click", examples=["click", "like", "comment"])
     value: float = Field(1.0, ge=0, le=1, strict=True, description="Share of the kind's points.")
@@ -265,6 +277,43 @@ class FeedbackBody(_Body):
     """Feedback, in any order and as often as it takes to be answered."""
 
     events: list[FeedbackEvent] = Field(min_length=1)
+
+    @property
+    def rows(self) -> list[FeedbackRow]:
+        """Request, item, kind, value and time of each."""
+        return [
+            (e.request_id, e.item, e.kind, e.value, None if e.at is None else milliseconds(e.at)) for e in self.events
+        ]
+
+
+def feedback_rows(content: bytes) -> list[FeedbackRow]:
+    """The rows of a :class:`FeedbackBody`.
+
+    What nearly all feedback looks like, a request, an item and a kind and nothing else, is read in a third of the time
+    that the model takes: all strings are checked at once, by the model's own patterns. The model reads everything else,
+    and refuses what is wrong.
+    """
+    try:
+        body = orjson.loads(content)
+        rows: list[FeedbackRow] = [
+            (e["request_id"], e["item"], e["kind"], 1.0, None) for e in body["events"] if len(e) == 3
+        ]
+        names, items, kinds, _, _ = zip(*rows, strict=True)
+        if (
+            len(body) == 1
+            and len(rows) == len(body["events"])
+            and max(map(len, names)) <= _REQUEST_LENGTH
+            and max(map(len, items)) <= _NAME_LENGTH
+            and all(names)
+            and all(items)
+            and _REQUESTS("".join(names))
+            and _NAMES("".join(items))
+            and all(map(_KIND, set(kinds)))
+        ):
+            return rows
+    except (KeyError, TypeError, ValueError):
+        pass
+    return FeedbackBody.model_validate_json(content).rows
 
 
 class Rejected(BaseModel):
@@ -287,7 +336,7 @@ class FeedbackAnswer(BaseModel):
 class SeenEvent(_Body):
     """An item of a ranking that was really seen."""
 
-    request_id: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[\x21-\x7e]+$")]
+    request_id: RequestId
     item: Name
 
 

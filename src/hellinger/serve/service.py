@@ -21,7 +21,7 @@ from hellinger.events import Logged, now
 from hellinger.experiment import Split
 from hellinger.ledger import recovery
 from hellinger.pool import Leaving
-from hellinger.serve.desk import HOUR, Desk, Draft, Feedback, Query, Sorted, points
+from hellinger.serve.desk import HOUR, Desk, Draft, Query, Sorted, points
 from hellinger.serve.journal import Journal
 from hellinger.serve.metrics import Metrics
 from hellinger.serve.settings import Settings
@@ -127,7 +127,7 @@ class Service:
         self.journal.admit()
         draft = self.desk.rank(query, now())
         await self.journal.write((draft,), lasting=True)
-        return draft.fields | {"request_id": draft.event.key}
+        return {**draft.fields, "request_id": draft.event.key}
 
     async def _rank_named(self, query: Query, name: str) -> dict[str, Any]:
         """The one ranking of this name: as the log has it, or a new one for the log to have."""
@@ -162,9 +162,9 @@ class Service:
             return self.desk.named.get(name)
         return {"variant": request.variant, "items": request.items, "scores": [None] * len(request.items)}
 
-    async def feedback(self, given: Sequence[Feedback]) -> Outcome:
+    async def feedback(self, given: Sequence[tuple[str, str, str, float, int | None]]) -> Outcome:
         """Take feedback in; what is accepted is durable, and the next ranking knows of it."""
-        return await self._take([one.request for one in given], lambda: self.desk.sort(given, now()))
+        return await self._take([one[0] for one in given], lambda: self.desk.sort(given, now()))
 
     async def seen(self, given: Sequence[tuple[str, str]]) -> Outcome:
         """Take confirmed impressions in."""
@@ -196,11 +196,12 @@ class Service:
             raise StoreUnavailableError("the store does not answer") from None
 
     def _outcome(self, sorted_: Sorted, places: list[int | None]) -> Outcome:
-        fresh = [j for j, seq in zip(sorted_.places, places, strict=True) if seq is not None]
-        late = sum(j in sorted_.late for j in fresh) + len(sorted_.late.difference(sorted_.places))
-        learned = sum(j not in sorted_.late for j in fresh)
+        fresh = set(sorted_.places)
+        if None in places:  # the log had these already
+            fresh = {j for j, seq in zip(sorted_.places, places, strict=True) if seq is not None}
+        late = len(sorted_.late & fresh) + len(sorted_.late.difference(sorted_.places))
         again = len(sorted_.duplicate) + len(places) - len(fresh)
-        outcome = Outcome(learned, again, late, len(sorted_.unknown), sorted_.rejected)
+        outcome = Outcome(len(fresh - sorted_.late), again, late, len(sorted_.unknown), sorted_.rejected)
         metrics = self.metrics
         metrics.accepted.add(outcome.accepted)
         metrics.duplicate.add(outcome.duplicate)

@@ -10,7 +10,7 @@ import heapq
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from hellinger.events import Event, Logged
+from hellinger.events import Event
 from hellinger.serve.desk import Desk, Draft, Feedback, Query
 from hellinger.store import Store
 from hellinger.traffic.contents import Content
@@ -45,14 +45,14 @@ class Log:
         self._size = size
         self._waiting: list[Event] = []
 
-    def place(self, draft: Draft) -> tuple[Logged, dict[str, Any]]:
-        """The event in its place."""
+    def place(self, draft: Draft) -> tuple[int, Event, Any]:
+        """The event's place, itself, and what it says."""
         self.seq += 1
         if self._store is not None:
             self._waiting.append(draft.event)
             if len(self._waiting) >= self._size:
                 self.flush()
-        return Logged(self.seq, *draft.event), draft.fields
+        return self.seq, *draft
 
     def flush(self) -> None:
         """Write what waits."""
@@ -146,4 +146,4 @@ class _Player:
 
     def _commit(self) -> None:
         drafts, self.drafts = self.drafts, []
-        self.desk.commit([self.log.place(draft) for draft in drafts])
+        self.desk.commit_own([self.log.place(draft) for draft in drafts])

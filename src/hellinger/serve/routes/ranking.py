@@ -12,7 +12,7 @@ from starlette.responses import Response
 from hellinger.serve import models
 from hellinger.serve.access import needs
 from hellinger.serve.answers import ApiError
-from hellinger.serve.desk import Feedback, Query
+from hellinger.serve.desk import Query
 from hellinger.serve.lanes import Lane, caller_of
 from hellinger.serve.routes._common import ERRORS, json_response, known_segment, limited, service_of, short
 from hellinger.serve.service import Outcome, Service
@@ -58,17 +58,13 @@ async def answer_rank(
 @needs("write")
 async def feedback(body: models.FeedbackBody, request: Request) -> Response:
     """Tell what users did with the items of rankings. Counted once, however often it is sent."""
-    return _json(await answer_feedback(service_of(request), body))
+    return _json(await answer_feedback(service_of(request), body.rows))
 
 
-async def answer_feedback(service: Service, body: models.FeedbackBody, *_: object) -> bytes:
+async def answer_feedback(service: Service, rows: list[models.FeedbackRow], *_: object) -> bytes:
     """The answer to feedback, as JSON."""
-    limited("events", body.events, service.settings.max_batch)
-    given = [
-        Feedback(e.request_id, e.item, e.kind, e.value, None if e.at is None else models.milliseconds(e.at))
-        for e in body.events
-    ]
-    return _outcome(await service.feedback(given))
+    limited("events", rows, service.settings.max_batch)
+    return _outcome(await service.feedback(rows))
 
 
 @router.post("/impressions", response_model=models.SeenAnswer)
@@ -117,5 +113,8 @@ async def bring(body: models.ImportBody, request: Request) -> Response:
     return json_response({"accepted": accepted, "duplicate": duplicate, "unknown": unknown, "rejected": told})
 
 
-LANES = {"/v1/rank": Lane(models.RankBody, answer_rank), "/v1/feedback": Lane(models.FeedbackBody, answer_feedback)}
+LANES = {
+    "/v1/rank": Lane(models.RankBody.__pydantic_validator__.validate_json, answer_rank),
+    "/v1/feedback": Lane(models.feedback_rows, answer_feedback),
+}
 """The routes taken fast."""
