@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import orjson
+
 from hellinger.events import Logged
 from hellinger.experiment import Pages
 from hellinger.ledger import Ledger, Request, Requests, Series
