@@ -8,7 +8,7 @@ import math
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from importlib.metadata import version
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -208,7 +208,7 @@ class Desk:
             ranked = pool.serve(query.k, segment, count=count, **self._filters(variant, query))
             propensities = None if variant in self._stochastic else 1.0
         rid = name or new_request(at)
-        items = cast("list[str]", [content.id for content in ranked])
+        items, scores = _columns(ranked)
         fields = {
             "variant": variant,
             "policy": self.variants[variant],
@@ -219,17 +219,17 @@ class Desk:
             "random": drawn,
             "counted": self.counted,
             "through": self.ledger.seq,
-            "items": items,
-            "scores": [content.score if content.score < math.inf else None for content in ranked],
+            "items": list(items),
+            "scores": list(scores),
             "propensities": propensities,
         }
         if name is not None:
             self.named[rid] = fields
             return Draft.of(rid, "rank", at, fields)
         slots = self.ledger.catalogue.slots
-        request = Request(variant, segment, at, self.ledger.seq, tuple(items), counted=self.counted)
+        request = Request(variant, segment, at, self.ledger.seq, items, counted=self.counted)
         counted_by_pool = count and self.random_share == 0
-        self.ledger.open(rid, request, [slots[item] for item in items], told=counted_by_pool)
+        self.ledger.open(rid, request, list(map(slots.__getitem__, items)), told=counted_by_pool)
         if counted_by_pool:
             self.pools.served(variant, segment, items)
         else:
@@ -418,6 +418,17 @@ class Desk:
                 score, gone = scores.get(j), left.get(slot)
                 out[j][variant] = {"impressions": n[j], "rewards": s[j], "score": score, "left": gone}
         return out
+
+
+def _columns(ranked: list[Ranked]) -> tuple[tuple[str, ...], Sequence[float | None]]:
+    """Ids and scores; None for a score without limit, which JSON has no word for."""
+    if not ranked:
+        return (), ()
+    columns: Any = zip(*ranked, strict=True)
+    ids, scores, _, _ = columns
+    if math.inf in scores:
+        scores = [None if score == math.inf else score for score in scores]
+    return ids, scores
 
 
 def _not_ranked(item: str) -> str:

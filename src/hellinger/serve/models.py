@@ -129,7 +129,7 @@ class NewItem(_Body):
     """A content to add, or to change where its id is known."""
 
     id: Name = Field(examples=["article-1"])
-    tags: list[Name] = Field([], max_length=64, description="Labels to filter and to learn by.")
+    tags: list[Name] = Field(default_factory=list, max_length=64, description="Labels to filter and to learn by.")
     expires_at: Moment | None = Field(None, description="When to stop showing it.")
     metadata: Metadata | None = Field(None, description="Anything; given back, never looked at.")
 
@@ -243,7 +243,9 @@ class RankBody(_Body):
     k: int = Field(20, ge=1, strict=True, description="How many.", examples=[20])
     user: Name | None = Field(None, description="For a split that is sticky.")
     segment: Name | None = Field(None, description="Segment of users, ranked by its own counts once it has enough.")
-    exclude: list[Name] = Field([], description="Ids to leave out, those already seen; unknown ones do no harm.")
+    exclude: list[Name] = Field(  # a factory, since a list given here would be copied deeply for every request
+        default_factory=list, description="Ids to leave out, those already seen; unknown ones do no harm."
+    )
     tags: list[Name] | None = Field(None, description="Only contents with at least one of these.")
     among: list[Name] | None = Field(None, description="Only these contents.")
 

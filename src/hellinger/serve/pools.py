@@ -181,7 +181,7 @@ class Pools:
                 slot = deleted if deleted is not None and held.ids[deleted] == name else held.slots[name]
                 self._leaving[variant][slot] = gone
 
-    def served(self, variant: str, segment: str, items: list[str]) -> None:
+    def served(self, variant: str, segment: str, items: Sequence[str]) -> None:
         """Tell the others that learn of impressions which the variant's own pool has counted."""
         if self.learning == "shared":
             for name, pool in self.of.items():
@@ -252,7 +252,7 @@ class _Waiting:
 
 
 def _record(
-    pool: SegmentedPool, names: list[str], segment: str, n: Sequence[float], s: Sequence[float], gone: float = 0.0
+    pool: SegmentedPool, names: Sequence[str], segment: str, n: Sequence[float], s: Sequence[float], gone: float = 0.0
 ) -> None:
     """Count what concerns contents that are in the pool; of the others it is enough to know how many there were."""
     try:
