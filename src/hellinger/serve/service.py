@@ -130,19 +130,24 @@ class Service:
         return {**draft.fields, "request_id": draft.event.key}
 
     async def _rank_named(self, query: Query, name: str) -> dict[str, Any]:
-        """The one ranking of this name: as the log has it, or a new one for the log to have."""
-        try:
-            known = await self._logged(name)
-        except StoreUnavailableError:
-            known = self._remembered(name)
+        """The one ranking of this name: as the log has it, or a new one for the log to have.
+
+        It is written without looking first: the log takes one of a name, and where it had one already that is read.
+        """
+        known = None
+        if name in self.desk.ledger.requests or name in self.desk.named:
+            try:
+                known = await self._logged(name)
+            except StoreUnavailableError:
+                known = self._remembered(name)
         if known is None:
             self.journal.admit()
             draft = self.desk.rank(query, now(), name)
             known = draft.fields
             if await self.journal.write((draft,), lasting=True) == [None]:
                 self.desk.named.pop(name, None)
-                known = await self._logged(name) or known  # another copy was first
-        return known | {"request_id": name}
+                known = await self._logged(name) or known
+        return {**known, "request_id": name}
 
     def _named(self, key: str) -> str:
         digest = hmac.new(self.secret, key.encode(), hashlib.sha256).digest()[:16]
