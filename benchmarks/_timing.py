@@ -35,7 +35,8 @@ def verdict(ratio: float, target: float, *, at_most: bool = False) -> str:
     """A ratio beside its target, and whether it is met."""
     met = ratio <= target if at_most else ratio >= target
     sign = "≤" if at_most else "≥"
-    return f"{ratio:,.1f}× (target {sign} {target:g}×) {'[green]met[/]' if met else '[red]missed[/]'}"
+    figure = f"{ratio:.2f}" if ratio < 10 else f"{ratio:,.1f}"
+    return f"{figure}× (target {sign} {target:g}×) {'[green]met[/]' if met else '[red]missed[/]'}"
 
 
 def show(title: str, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:

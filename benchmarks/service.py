@@ -24,6 +24,9 @@ import orjson
 from _timing import console, verdict
 from http_load import drive
 
+CONNECTIONS = 64
+"""Enough that the service never waits for a client: what is answered together was written together."""
+
 EMPTY = """
 import sys, uvicorn
 from fastapi import FastAPI
@@ -72,12 +75,12 @@ def rankings(port: int, process: subprocess.Popen[bytes], seconds: float) -> flo
     other = free_port()
     with running(other, "-c", EMPTY, str(other), str(size)) as empty:
         ratios, cpu, best = [], [], 0.0
-        for _ in range(3):
+        for _ in range(7):
             begun = processor_seconds(empty)
-            bare = drive(other, "/empty", lambda: body, seconds=seconds)
+            bare = drive(other, "/empty", lambda: body, seconds=seconds, connections=CONNECTIONS)
             bare_cpu = (processor_seconds(empty) - begun) / bare.latencies.size
             begun = processor_seconds(process)
-            ours = drive(port, "/v1/rank", lambda: body, seconds=seconds)
+            ours = drive(port, "/v1/rank", lambda: body, seconds=seconds, connections=CONNECTIONS)
             cpu.append(bare_cpu / ((processor_seconds(process) - begun) / ours.latencies.size))
             ratios.append(ours.rate / bare.rate)
             best = max(best, ours.rate)
@@ -85,9 +88,9 @@ def rankings(port: int, process: subprocess.Popen[bytes], seconds: float) -> flo
                 f"  empty endpoint {bare.rate:,.0f}/s, {bare_cpu * 1e6:.0f} µs of processor; rank {ours.rate:,.0f}/s, "
                 f"{bare_cpu / cpu[-1] * 1e6:.0f} µs; {ours.failed} failed"
             )
-    ratio, share = sorted(ratios)[1], sorted(cpu)[1]
+    ratio, share = sorted(ratios)[3], sorted(cpu)[3]
     console.print(f"  rank ÷ empty endpoint: {verdict(ratio, 0.5)}; by processor time {share:.2f}×")
-    half = drive(port, "/v1/rank", lambda: body, seconds=2 * seconds, rate=best / 2)
+    half = drive(port, "/v1/rank", lambda: body, seconds=4 * seconds, rate=best / 2)
     p50, p99 = half.percentile(50), half.percentile(99)
     met = "[green]met[/]" if p99 < 10 else "[red]missed[/]"
     console.print(
@@ -96,10 +99,10 @@ def rankings(port: int, process: subprocess.Popen[bytes], seconds: float) -> flo
     return best
 
 
-def feedback(port: int, folder: Path, batches: int) -> None:
-    """Feedback in batches of 100 against bare inserts of the same rows into a database of the same settings."""
+def feedback(port: int, log: Path, batches: int) -> None:
+    """Feedback in batches of 100 against bare inserts of the same rows into the same database, turn about."""
     ratios = []
-    for turn in range(3):
+    for _ in range(5):
         pairs: list[tuple[str, str]] = []
 
         def note(answer: bytes, pairs: list[tuple[str, str]] = pairs) -> None:
@@ -109,11 +112,11 @@ def feedback(port: int, folder: Path, batches: int) -> None:
         while len(pairs) < batches * 100:
             drive(port, "/v1/rank", lambda: b'{"k":20}', seconds=1.0, seen=note)
         del pairs[batches * 100 :]
-        bare = _bare(folder / f"bare-{turn}.db", pairs)
+        bare = _bare(log, pairs)
         rate = _told(port, pairs)
         ratios.append(rate / bare)
         console.print(f"  feedback {rate:,.0f} events/s, bare inserts {bare:,.0f}/s")
-    console.print(f"  feedback ÷ bare inserts: {verdict(sorted(ratios)[1], 0.5)}")
+    console.print(f"  feedback ÷ bare inserts: {verdict(sorted(ratios)[2], 0.5)}")
 
 
 def _told(port: int, pairs: list[tuple[str, str]]) -> float:
@@ -133,29 +136,38 @@ def _told(port: int, pairs: list[tuple[str, str]]) -> float:
 
     begun = time.perf_counter()
     while not ended:
-        drive(port, "/v1/feedback", lambda: next(spare), seconds=0.5, connections=32, seen=count)
+        drive(port, "/v1/feedback", lambda: next(spare), seconds=0.5, connections=CONNECTIONS, seen=count)
     return enough / (ended - begun)
 
 
-def _bare(file: Path, pairs: list[tuple[str, str]]) -> float:
-    database = sqlite3.connect(file, isolation_level=None)
-    database.execute("pragma journal_mode = wal")
-    database.execute("pragma synchronous = full")
-    database.execute("create table events (seq integer primary key, key text unique, kind text, at int, body text)")
-    body = orjson.dumps({"points": 1.0, "late": False, "happened": None}).decode()
-    rows = [(j, f"{r}/click/{i}", "feedback", 1_700_000_000_000, body) for j, (r, i) in enumerate(pairs)]
-    begun = time.perf_counter()
-    for j in range(0, len(rows), 100):
-        database.execute("begin immediate")
-        database.executemany("insert into events values (?, ?, ?, ?, ?)", rows[j : j + 100])
-        database.execute("commit")
-    return len(rows) / (time.perf_counter() - begun)
+def _bare(log: Path, pairs: list[tuple[str, str]]) -> float:
+    """Events a second when nothing is done but to insert these rows into a copy of the log, durably, 100 at a time."""
+    copy = log.with_name("bare.db")
+    with contextlib.closing(sqlite3.connect(log)) as source, contextlib.closing(sqlite3.connect(copy)) as target:
+        source.backup(target)
+    with contextlib.closing(sqlite3.connect(copy, isolation_level=None)) as database:
+        database.execute("pragma journal_mode = wal")
+        database.execute("pragma synchronous = full")
+        first = database.execute("select max(seq) from events").fetchone()[0] + 1
+        body = orjson.dumps({"points": 1.0, "late": False, "happened": None}).decode()
+        at = time.time_ns() // 1_000_000
+        rows = [(j, f"{r}/click/{i}", "feedback", at, body) for j, (r, i) in enumerate(pairs, first)]
+        insertion = "insert into events (seq, key, kind, at, body) values (?, ?, ?, ?, ?)"
+        begun = time.perf_counter()
+        for j in range(0, len(rows), 100):
+            database.execute("begin immediate")
+            database.executemany(insertion, rows[j : j + 100])
+            database.execute("commit")
+        rate = len(rows) / (time.perf_counter() - begun)
+    for file in log.parent.glob("bare.db*"):
+        file.unlink()
+    return rate
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sizes", default="10000,1000000")
-    parser.add_argument("--seconds", type=float, default=4.0)
+    parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--batches", type=int, default=2000)
     options = parser.parse_args()
     rates = {}
@@ -171,7 +183,7 @@ def main() -> None:
                         items = [{"id": f"content-{j}"} for j in range(start, min(size, start + 10_000))]
                         client.post("/v1/items", json={"items": items}).raise_for_status()
                 rates[size] = rankings(port, process, options.seconds)
-                feedback(port, folder, options.batches)
+                feedback(port, folder / "log.db", options.batches)
     if len(rates) > 1:
         small, large = rates[min(rates)], rates[max(rates)]
         console.print(f"rank with {max(rates):,} contents ÷ with {min(rates):,}: {large / small:.2f}×")
