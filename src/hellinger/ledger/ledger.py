@@ -23,8 +23,8 @@ COMMON = ""
 """Instead of a variant: counts brought in from elsewhere, which every variant learns from."""
 
 
-_Row = tuple[int, float, float, float, int]
-"""The slot that bears an item's name, impressions, rewards; its request's reward now, and the catalogue it knew."""
+_Row = tuple[int, float, float, float, int, str]
+"""The slot that bears an item's name, impressions, rewards; its request's reward now, catalogue and segment."""
 
 Columns = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
 """Impressions and rewards."""
@@ -128,8 +128,8 @@ class Ledger:
         self.series = Series()
         self.requests = Requests(cache)
         self.listener = listener
-        self._gathered: defaultdict[tuple[str, str], list[_Row]] = defaultdict(list)
-        """Feedback and confirmations not counted yet, by variant and segment, all of one minute."""
+        self._gathered: defaultdict[str, list[_Row]] = defaultdict(list)
+        """Feedback and confirmations not counted yet, by variant and in the log's order, all of one minute."""
         self._minute = 0
 
     # Events -------------------------------------------------------------------------------------------
@@ -181,10 +181,12 @@ class Ledger:
                         at = event.at
                         if not minute <= at < minute + MINUTE:
                             minute = self._turn_to(at)
-                        row = (slot_of(item, -1), shown, rise, request.reward, request.through)
-                        gathered[request.place].append(row)
+                        variant, segment = request.place
+                        row = (slot_of(item, -1), shown, rise, request.reward, request.through, segment)
+                        gathered[variant].append(row)
             elif kind == "seen":
                 self._seen(event, said)
+                minute = self._minute
             elif kind == "rank":
                 if counted is not None and event.key in counted:
                     del counted[event.key]
@@ -211,17 +213,22 @@ class Ledger:
     def _settle(self) -> None:
         """Count what was gathered."""
         since = self.catalogue["since"]
-        for (variant, segment), rows in self._gathered.items():
+        for variant, rows in self._gathered.items():
             columns: Any = zip(*rows, strict=True)
-            slots, n, s, rewards, through = columns
+            slots, n, s, rewards, through, segments = columns
             self.series.together(variant).rose(rewards, s)
             self.series.add(variant, self._minute, 0, sum(n), sum(s))
-            places, gone = np.array(slots), 0.0
+            places = np.array(slots)
             there = (places >= 0) & (since[places] <= through) if since.size else np.zeros(places.size, np.bool_)
-            if not there.all():  # the name is borne by none any more, or by another
-                gone = float(np.array(n)[~there].sum())
-                slots, n, s = (list(compress(column, there)) for column in (slots, n, s))
-            self._count(variant, segment, slots, n, s, gone=gone)
+            several = set(segments)
+            if len(several) == 1 and there.all():
+                self._count(variant, segments[0], slots, n, s)
+                continue
+            for segment in sorted(several):
+                its = np.array([each == segment for each in segments])
+                here = [list(compress(column, its & there)) for column in (slots, n, s)]
+                gone = float(np.array(n)[its & ~there].sum())  # the name is borne by none any more, or by another
+                self._count(variant, segment, *here, gone=gone)
         self._gathered.clear()
 
     def open(self, name: str, request: Request, slots: list[int] | None = None, *, told: bool = False) -> None:
@@ -243,8 +250,9 @@ class Ledger:
         request, item = self.requests.held.get(fields["request"]), fields["item"]
         if request is not None and request.see(item):
             self._turn_to(event.at)
-            row = (self.catalogue.slots.get(item, -1), 1.0, 0.0, request.reward, request.through)
-            self._gathered[request.place].append(row)
+            variant, segment = request.place
+            row = (self.catalogue.slots.get(item, -1), 1.0, 0.0, request.reward, request.through, segment)
+            self._gathered[variant].append(row)
 
     def _item(self, seq: int, event: Event | Logged, fields: dict[str, Any]) -> None:
         held, name = self.catalogue, fields["id"]
