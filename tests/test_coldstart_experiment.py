@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from hellinger.cli import app
 from hellinger.coldstart import report
-from hellinger.coldstart.experiment import OURS, Plan, Result, compare, run
+from hellinger.coldstart.experiment import OURS, Plan, Result, compare, run, tasks
 
 SMALL = Plan(
     contents=300, slots=5, pages=2, impressions=(5, 20), seeds=2, laws=("beta",), arrivals=30,
@@ -33,6 +33,33 @@ def test_results_are_reproducible_and_complete() -> None:
         assert clicks["oracle", arrivals, 20] == max(clicks[name, arrivals, 20] for name in SMALL.policies)
         assert clicks[OURS, arrivals, 20] > clicks["hellinger-ucb", arrivals, 20]
     assert clicks["oracle", False, 5] < clicks["oracle", False, 20]
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_what_was_done_before_an_end_is_not_done_again(tmp_path: Path, jobs: int) -> None:
+    class EndError(Exception):
+        pass
+
+    def end(done: int, _total: int) -> None:
+        if done == 7:
+            raise EndError
+
+    file = tmp_path / "new" / "runs.jsonl"
+    with pytest.raises(EndError):
+        run(SMALL, jobs=jobs, progress=end, resume=file)
+    lines = file.read_text().splitlines(keepends=True)
+    assert len(lines) >= 7
+    file.write_text("".join(lines[:6]) + lines[6][:30])  # killed while it wrote the seventh
+    told: list[tuple[int, int]] = []
+    results = run(SMALL, progress=lambda *each: told.append(each), resume=file)
+    total = len(list(tasks(SMALL)))
+    assert told == [(done, total) for done in range(6, total + 1)]
+    assert results == run(SMALL)
+    told.clear()
+    assert run(SMALL, progress=lambda *each: told.append(each), resume=file) == results
+    assert told == [(total, total)]
+    other = SMALL._replace(pages=1)  # runs of another plan are not taken for these
+    assert run(other, resume=file) == run(other) != results
 
 
 def test_a_comparison_with_no_clicks_is_refused() -> None:

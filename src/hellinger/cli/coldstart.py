@@ -33,7 +33,10 @@ def coldstart(
     pages: Annotated[int, typer.Option(help="Pages between two refreshes of the counts.")] = 10,
     arrivals: Annotated[int, typer.Option(help="New contents a day in the settings with arrivals; 0 for none.")] = 500,
     jobs: Annotated[int, typer.Option(help="Processes; 0 for one on each core.")] = 0,
-    out: Annotated[Path | None, typer.Option(help="Folder for report.html and results.json.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder for report.html and results.json. Begun again there, finished runs are kept."),
+    ] = None,
     json: JsonFlag = False,
 ) -> None:
     """Compare policies on pools of new contents: clicks, paired intervals, and the oracle as the ceiling."""
@@ -47,7 +50,8 @@ def coldstart(
         arrivals=arrivals,
     ).check()
     with tracked("simulating", quiet=json) as progress:
-        results = experiment.run(plan, jobs=jobs or os.cpu_count() or 1, progress=progress)
+        kept = None if out is None else out / "runs.jsonl"
+        results = experiment.run(plan, jobs=jobs or os.cpu_count() or 1, progress=progress, resume=kept)
     page = report.write(out, plan, results) if out is not None else None
     if json:
         emit(report.as_json(plan, results))

@@ -18,20 +18,26 @@ def spread(
     *,
     jobs: int = 1,
     progress: Callable[[int, int], None] | None = None,
+    keep: Callable[[Task, Found], None] | None = None,
 ) -> list[Found]:
-    """What a function finds for each task, in their order; ``progress`` is told how many of how many are done."""
+    """What a function finds for each task, in their order.
+
+    ``progress`` is told how many of how many are done, ``keep`` what was found, as soon as it is.
+    """
     tell = progress if progress is not None else lambda _done, _total: None
+    note = keep if keep is not None else lambda _task, _found: None
     if jobs == 1:
         found = []
         for task in tasks:
             found.append(function(task))
+            note(task, found[-1])
             tell(len(found), len(tasks))
         return found
     with ProcessPoolExecutor(jobs) as executor:
-        waiting = [executor.submit(function, task) for task in tasks]
+        waiting = {executor.submit(function, task): task for task in tasks}
         try:
             for done, future in enumerate(as_completed(waiting), 1):
-                future.result()
+                note(waiting[future], future.result())
                 tell(done, len(tasks))
         except BaseException:
             executor.shutdown(wait=False, cancel_futures=True)  # else an interrupt waits for all of them

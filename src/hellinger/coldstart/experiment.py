@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
+from hellinger import _jit
+from hellinger.coldstart._kept import Kept
 from hellinger.coldstart._ratio import paired_ratio
 from hellinger.coldstart._spread import spread
 from hellinger.coldstart._world import Site, live
@@ -127,13 +130,32 @@ def perform(plan: Plan, task: _Task) -> list[float]:
     return live(rule, site, rates, marks, task.seed, learned=learned)
 
 
-def run(plan: Plan, *, jobs: int = 1, progress: Callable[[int, int], None] | None = None) -> list[Result]:
-    """Run a plan in so many processes; ``progress`` is told how many of how many runs are done."""
+def run(
+    plan: Plan,
+    *,
+    jobs: int = 1,
+    progress: Callable[[int, int], None] | None = None,
+    resume: Path | None = None,
+) -> list[Result]:
+    """Run a plan in so many processes; ``progress`` is told how many of how many runs are done.
+
+    ``resume`` is a file in which finished runs are kept, and not done again.
+    """
     everything = list(tasks(plan.check()))
-    found = spread(partial(perform, plan), everything, jobs=jobs, progress=progress)
+    kept = Kept(resume, [_jit.DIGEST, plan.contents, plan.slots, plan.pages, plan.arrivals])
+    known = {task: values for task in everything if (values := kept.get(task)) is not None}
+    missing = [task for task in everything if task not in known]
+
+    def tell(done: int, _: int) -> None:
+        if progress is not None:
+            progress(len(known) + done, len(everything))
+
+    tell(0, 0)
+    fresh = spread(partial(perform, plan), missing, jobs=jobs, progress=tell, keep=kept.add)
+    known |= zip(missing, fresh, strict=True)
     clicks: dict[tuple[str, bool, str, int], list[float]] = {}
-    for task, values in zip(everything, found, strict=True):
-        for impressions, value in zip(task.impressions, values, strict=True):
+    for task in everything:
+        for impressions, value in zip(task.impressions, known[task], strict=True):
             clicks.setdefault((task.law, task.arrivals, task.policy, impressions), []).append(value)
     order = {name: place for place, name in enumerate(plan.policies)}
     found_in_order = sorted(clicks.items(), key=lambda item: order[item[0][2]])  # stable: settings stay as they are
