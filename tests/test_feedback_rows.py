@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from hellinger.serve import models
+from hellinger.serve.desk import FeedbackRow
 
 names = st.one_of(
     st.sampled_from(["", "A" * 22, "x" * 64, "x" * 65, "a b", "ü", "a\n", "\x7f", "a/b"]),
@@ -39,7 +40,7 @@ bodies: st.SearchStrategy[Any] = st.one_of(
 )
 
 
-def what_comes_of(read: Callable[[bytes], list[models.FeedbackRow]], content: bytes) -> object:
+def what_comes_of(read: Callable[[bytes], list[FeedbackRow]], content: bytes) -> object:
     try:
         return read(content)
     except ValidationError as error:

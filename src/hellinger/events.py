@@ -73,16 +73,17 @@ class Logged(NamedTuple):
     @property
     def fields(self) -> dict[str, Any]:
         """The body's fields, and of feedback what its key says."""
-        read: dict[str, Any] = orjson.loads(self.body)
-        if self.kind == "feedback":
-            request, kind, item = self.key.split("/", 2)
-            return {"request": request, "item": item, "kind": kind, **read}
-        return read
+        said = self.said
+        return said._asdict() if isinstance(said, Said) else said
 
     @property
     def said(self) -> Said | dict[str, Any]:
         """The fields; of feedback as a tuple, for whoever goes through much of it."""
-        return Said(**self.fields) if self.kind == "feedback" else self.fields
+        read: dict[str, Any] = orjson.loads(self.body)
+        if self.kind == "feedback":
+            request, kind, item = self.key.split("/", 2)
+            return Said(request, item, kind, read["points"], read["late"], read["happened"])
+        return read
 
 
 def now() -> int:

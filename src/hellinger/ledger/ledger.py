@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from hellinger.events import Event, Logged, Said
+from hellinger.events import Event, Logged
 from hellinger.ledger.catalogue import DELETED, EXPIRED, HIDDEN, SHOWN, STATES, Catalogue, grown
 from hellinger.ledger.requests import Request, Requests, request_of
 from hellinger.ledger.series import RESOLUTIONS, Series
@@ -148,9 +148,8 @@ class Ledger:
         return list(wanted)
 
     def apply(self, event: Logged, fields: dict[str, Any] | None = None) -> None:
-        """Take in the next event of the log; ``fields`` if its body has been read already."""
-        said = event.said if fields is None else fields
-        self.take([(event.seq, event, Said(**said) if event.kind == "feedback" and isinstance(said, dict) else said)])
+        """Take in the next event of the log; ``fields`` if its body, not that of feedback, has been read already."""
+        self.take([(event.seq, event, event.said if fields is None else fields)])
 
     def take(
         self,

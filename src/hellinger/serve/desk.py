@@ -21,7 +21,7 @@ from hellinger.policies import policy
 from hellinger.pool import Leaving, Ranked
 from hellinger.serve.pools import Learning, Pools
 
-__all__ = ["Desk", "Draft", "Feedback", "Query", "Sorted", "points"]
+__all__ = ["Desk", "Draft", "Feedback", "FeedbackRow", "Query", "Sorted", "points"]
 
 HOUR = 3_600_000
 _tuple = tuple.__new__  # a named tuple's own way takes twice as long, and there are two for every event
@@ -65,6 +65,10 @@ class Feedback(NamedTuple):
     kind: str
     value: float = 1.0
     happened: int | None = None
+
+
+FeedbackRow = tuple[str, str, str, float, int | None]
+"""The same as a plain tuple, which is made in half the time."""
 
 
 class Sorted(NamedTuple):
@@ -274,8 +278,8 @@ class Desk:
         """Take in what the log says of requests that were missing."""
         self.ledger.requests.recall(thread, self.ledger.seq)
 
-    def sort(self, given: Sequence[tuple[str, str, str, float, int | None]], at: int) -> Sorted:
-        """Sort feedback, each like a :class:`Feedback`, by what is to become of it."""
+    def sort(self, given: Sequence[FeedbackRow], at: int) -> Sorted:
+        """Sort feedback by what is to become of it."""
         out = Sorted([], [], set(), [], [], [])
         request_of, weights, since = self.ledger.requests.held.get, self.weights, at - self.window
         for j, (name, item, kind, value, happened) in enumerate(given):

@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal
 import orjson
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
+from hellinger.serve.desk import FeedbackRow
+
 __all__ = [
     "Experiment",
     "FeedbackAnswer",
@@ -93,7 +95,6 @@ _REQUESTS, _NAMES, _KIND = (
 )
 RequestId = Annotated[str, Field(min_length=1, max_length=_REQUEST_LENGTH, pattern=_REQUEST_PATTERN)]
 Name = Annotated[str, Field(min_length=1, max_length=_NAME_LENGTH, pattern=_NAME_PATTERN)]
-FeedbackRow = tuple[str, str, str, float, int | None]
 Moment = Annotated[
     datetime,
     BeforeValidator(_no_number, json_schema_input_type=datetime),

@@ -21,7 +21,7 @@ from hellinger.events import Logged, now
 from hellinger.experiment import Split
 from hellinger.ledger import recovery
 from hellinger.pool import Leaving
-from hellinger.serve.desk import HOUR, Desk, Draft, Query, Sorted, points
+from hellinger.serve.desk import HOUR, Desk, Draft, FeedbackRow, Query, Sorted, points
 from hellinger.serve.journal import Journal
 from hellinger.serve.metrics import Metrics
 from hellinger.serve.settings import Settings
@@ -167,7 +167,7 @@ class Service:
             return self.desk.named.get(name)
         return {"variant": request.variant, "items": request.items, "scores": [None] * len(request.items)}
 
-    async def feedback(self, given: Sequence[tuple[str, str, str, float, int | None]]) -> Outcome:
+    async def feedback(self, given: Sequence[FeedbackRow]) -> Outcome:
         """Take feedback in; what is accepted is durable, and the next ranking knows of it."""
         return await self._take([one[0] for one in given], lambda: self.desk.sort(given, now()))
 

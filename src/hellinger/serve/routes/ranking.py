@@ -12,7 +12,7 @@ from starlette.responses import Response
 from hellinger.serve import models
 from hellinger.serve.access import needs
 from hellinger.serve.answers import ApiError
-from hellinger.serve.desk import Query
+from hellinger.serve.desk import FeedbackRow, Query
 from hellinger.serve.lanes import Lane, caller_of
 from hellinger.serve.routes._common import ERRORS, json_response, known_segment, limited, service_of, short
 from hellinger.serve.service import Outcome, Service
@@ -61,7 +61,7 @@ async def feedback(body: models.FeedbackBody, request: Request) -> Response:
     return _json(await answer_feedback(service_of(request), body.rows))
 
 
-async def answer_feedback(service: Service, rows: list[models.FeedbackRow], *_: object) -> bytes:
+async def answer_feedback(service: Service, rows: list[FeedbackRow], *_: object) -> bytes:
     """The answer to feedback, as JSON."""
     limited("events", rows, service.settings.max_batch)
     return _outcome(await service.feedback(rows))
