@@ -230,11 +230,11 @@ def test_a_content_tells_its_story(watched: Watched) -> None:
     drawn = page.evaluate("document.querySelector('dialog .chart').data.flatMap(t => t.y).reduce((a, b) => a + b, 0)")
     assert drawn == row["impressions"]
     assert "Added" in drawer.locator(".marks").inner_text()
-    assert page.url.endswith(f"#/pool/{name}")
+    assert page.evaluate("location.hash") == f"#/pool/{name}"
     page.keyboard.press("Escape")
     page.wait_for_selector("dialog", state="hidden")
-    assert page.url.endswith("#/pool")
-    assert page.evaluate("document.activeElement.textContent") == name  # and one goes on from there
+    page.wait_for_function("() => location.hash === '#/pool'")  # a dialog tells that it closed a moment later
+    page.wait_for_function("name => document.activeElement.textContent === name", arg=name)  # one goes on from there
 
 
 def test_names_are_never_read_as_html(watched: Watched) -> None:
@@ -375,11 +375,11 @@ def test_the_keyboard_reaches_everything(watched: Watched) -> None:
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
     page.keyboard.press("Enter")
-    assert page.evaluate("document.activeElement.id") == "main"
+    page.wait_for_function("() => document.activeElement.id === 'main'")
     page.locator("nav a", has_text="Pool").focus()
     page.keyboard.press("Enter")
     page.wait_for_selector("#pool-table tbody tr")
-    assert page.locator("nav a[aria-current=page]").inner_text() == "Pool"
+    page.wait_for_selector("nav a[aria-current=page] >> text=Pool")
     page.get_by_role("radio", name="All").focus()
     page.keyboard.press("ArrowRight")
     page.wait_for_selector("th[aria-sort=descending] >> text=Added")
