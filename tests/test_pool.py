@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -181,6 +181,34 @@ def test_memory_of_a_content() -> None:
     n = np.arange(200_000) % 500
     pool.load(range(200_000), n, n // 20)
     assert pool.memory() <= 100 * len(pool)
+
+
+@pytest.mark.parametrize("ties", ["random", "oldest"])
+def test_a_worn_pool_wastes_nothing_and_ranks_exactly(ties: Literal["random", "oldest"]) -> None:
+    rng = np.random.default_rng(1)
+    pool, twin = Pool("hellinger-ucb", seed=1, ties=ties), Pool("hellinger-ucb", seed=1, ties=ties)
+    n, s = rng.integers(0, 501, 10_000), np.zeros(10_000, np.int64)
+    pool.load(range(10_000), n, s)
+    for _ in range(20):
+        shown = rng.integers(0, 10_000, 100_000)
+        clicks = rng.random(shown.size) < 0.02
+        pool.record_many(shown, 1, clicks)
+        n, s = n + np.bincount(shown, minlength=n.size), s + np.bincount(shown, clicks, minlength=n.size).astype(int)
+    assert pool.memory() <= 100 * len(pool)
+    twin.load(range(10_000), n, s)
+    assert [row.score for row in pool.rank(5000)] == [row.score for row in twin.rank(5000)]
+    if ties == "oldest":
+        assert pool.rank(5000) == twin.rank(5000)
+
+
+def test_a_pool_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hellinger.pool._store.MOST_ITEMS", 3)
+    pool = Pool("hellinger-ucb")
+    pool.add(["a", "b"])
+    with pytest.raises(ValueError, match="at most 3 contents, but would have 4"):
+        pool.add(["c", "d"])
+    pool.add("c")
+    assert pool.ids == ["a", "b", "c"]
 
 
 def test_ids_of_both_kinds_and_numpy() -> None:

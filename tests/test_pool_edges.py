@@ -53,6 +53,9 @@ def test_one_id_may_be_excluded_by_itself() -> None:
     pool = Pool("ucb1", ties="oldest")
     pool.add(["t1", "t2"])
     assert [content.id for content in pool.rank(2, exclude="t1")] == ["t2"]
+    with pytest.raises(ValueError, match="no such"):
+        pool.rank(2, exclude="t1", among=["no such"])
+    assert {content.id for content in pool.rank(2)} == {"t1", "t2"}  # it was excluded from that ranking alone
 
 
 def test_ids_from_a_generator_reach_every_segment() -> None:

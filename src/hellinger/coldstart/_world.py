@@ -99,7 +99,7 @@ def live(
         total = float(store.items["n"].sum()) if prior.learned and site.arrivals else float(shown)
         tie = (seed * 0x9E3779B97F4A7C15 + shown * 0xD1B54A32D192ED03) & ((1 << 62) - 1)
         if merging:
-            query = (rule, store.state, prior.table, total * prior.focus + 1.0, everything, -1, tie, False, slots, rows)
+            query = (rule, store.state, prior.table, total * prior.focus + 1.0, everything, tie, False, slots, rows)
             if merge is None:
                 merge = entry(_merge.merge, *query)
             merge(*query)

@@ -8,18 +8,27 @@ import numpy as np
 import numpy.typing as npt
 
 from hellinger._jit import inline
-from hellinger.pool._layout import ARENA_TOP, FREE, NONE
+from hellinger.pool._layout import ARENA_TOP, FREE, NONE, WANTED
 
-__all__ = ["allocate", "available", "pop", "push", "release"]
+__all__ = ["allocate", "available", "cost", "move", "pop", "push", "release", "smallest"]
 
 Ints = npt.NDArray[np.int32]
 Meta = npt.NDArray[np.int64]
 
 
 @inline
-def available(arena: Ints, meta: Meta, log2: Any) -> Any:
-    """Whether a block of 2^log2 entries can be had."""
-    return meta[FREE + log2] != NONE or meta[ARENA_TOP] + (1 << log2) <= arena.size
+def cost(meta: Meta, log2: Any) -> Any:
+    """How many unused entries a block of 2^log2 would take: none where one has been given back."""
+    return np.int64(0) if meta[FREE + log2] != NONE else np.int64(1) << np.int64(log2)
+
+
+@inline
+def available(arena: Ints, meta: Meta, wanted: Any) -> Any:
+    """Whether so many entries are unused; where not, it is noted how many are wanted."""
+    if meta[ARENA_TOP] + wanted <= arena.size:
+        return True
+    meta[WANTED] = wanted
+    return False
 
 
 @inline
@@ -27,10 +36,7 @@ def allocate(arena: Ints, meta: Meta, log2: Any) -> Any:
     """Start of a block of 2^log2 entries, which must be available. A free block holds the next one's start."""
     start = meta[FREE + log2]
     if start != NONE:
-        # two entries make one 64-bit link: an arena of many contents is longer than 2³¹
-        meta[FREE + log2] = (np.int64(arena[start]) << np.int64(31)) | np.int64(arena[start + 1])
-        if arena[start] < 0:
-            meta[FREE + log2] = NONE
+        meta[FREE + log2] = arena[start]
         return start
     start = meta[ARENA_TOP]
     meta[ARENA_TOP] = start + (1 << log2)
@@ -40,10 +46,24 @@ def allocate(arena: Ints, meta: Meta, log2: Any) -> Any:
 @inline
 def release(arena: Ints, meta: Meta, start: Any, log2: Any) -> None:
     """Give a block back."""
-    link = meta[FREE + log2]
-    arena[start] = NONE if link == NONE else np.int32(link >> np.int64(31))
-    arena[start + 1] = 0 if link == NONE else np.int32(link & np.int64(0x7FFFFFFF))
+    arena[start] = meta[FREE + log2]
     meta[FREE + log2] = start
+
+
+@inline
+def smallest(size: Any) -> Any:
+    """log2 of the smallest block for so many entries."""
+    log2 = 0
+    while (1 << log2) < size:
+        log2 += 1
+    return log2
+
+
+@inline
+def move(arena: Ints, start: Any, size: Any, other: Ints, to: Any) -> None:
+    """Copy the entries of a block."""
+    for j in range(size):
+        other[to + j] = arena[start + j]
 
 
 @inline

@@ -13,17 +13,19 @@ from hellinger.pool import _blocks as blocks
 from hellinger.pool._layout import (
     ARENA_TOP,
     CELLS,
+    FREE,
     FREE_CELL,
     FREE_GROUP,
     GROUPS,
     LIVE_CELLS,
     NONE,
     ORDER,
+    OWNER_SHIFT,
     SORTED,
     State,
 )
 
-__all__ = ["detach", "held", "mix", "place", "remap", "renumber", "settle"]
+__all__ = ["detach", "held", "mix", "pack", "place", "remap", "renumber", "settle", "tight"]
 
 Slots = npt.NDArray[np.int64]
 
@@ -43,6 +45,18 @@ def held(st: State) -> State:
 
 
 @inline
+def _group(st: State, cell: Any) -> Any:
+    """The group of a cell."""
+    return st.groups[cell["owner"] >> OWNER_SHIFT]
+
+
+@inline
+def _log2(cell: Any) -> Any:
+    """log2 of the capacity of a cell's block."""
+    return cell["owner"] & ((1 << OWNER_SHIFT) - 1)
+
+
+@inline
 def _home(stratum: int, s: float, n: float, size: int) -> Any:
     h = mix(np.float64(s).view(np.uint64) ^ mix(np.float64(n).view(np.uint64) + np.uint64(stratum)))
     return np.int64(h & np.uint64(size - 1))
@@ -51,7 +65,7 @@ def _home(stratum: int, s: float, n: float, size: int) -> Any:
 @inline
 def _is(st: State, c: int, stratum: int, s: float, n: float) -> Any:
     """Whether this is the cell of these counts."""
-    group = st.groups[st.cells[c]["group"]]
+    group = _group(st, st.cells[c])
     return st.cells[c]["n"] == n and group["s"] == s and group["stratum"] == stratum
 
 
@@ -79,7 +93,7 @@ def _unmap(st: State, hole: int) -> None:
         c = st.map[i]
         if c == NONE:
             break
-        group = st.groups[st.cells[c]["group"]]
+        group = _group(st, st.cells[c])
         home = _home(group["stratum"], group["s"], st.cells[c]["n"], st.map.size)
         if ((i - home) & mask) >= ((i - hole) & mask):
             st.map[hole] = c
@@ -94,8 +108,41 @@ def remap(st: State) -> None:
     for c in range(st.meta[CELLS]):
         cell = st.cells[c]
         if cell["size"] > 0:
-            group = st.groups[cell["group"]]
+            group = _group(st, cell)
             st.map[_find(st, group["stratum"], group["s"], cell["n"])] = c
+
+
+@jit
+def tight(st: State) -> Any:
+    """How many entries of the arena the blocks of groups and cells need at least."""
+    total = np.int64(0)
+    for p in range(st.meta[ORDER]):
+        total += 1 << blocks.smallest(st.groups[st.order[p]]["size"])
+    for c in range(st.meta[CELLS]):
+        if st.cells[c]["size"] > 0:
+            total += 1 << blocks.smallest(st.cells[c]["size"])
+    return total
+
+
+@jit
+def pack(st: State, arena: Any) -> None:
+    """Move every block into another arena, which has room for them, without gaps."""
+    top = np.int64(0)
+    for p in range(st.meta[ORDER]):
+        group = st.groups[st.order[p]]
+        blocks.move(st.arena, group["start"], group["size"], arena, top)
+        group["start"], group["log2"] = top, blocks.smallest(group["size"])
+        top += 1 << group["log2"]
+    for c in range(st.meta[CELLS]):
+        cell = st.cells[c]
+        if cell["size"] > 0:
+            log2 = blocks.smallest(cell["size"])
+            blocks.move(st.arena, cell["start"], cell["size"], arena, top)
+            cell["start"] = top
+            cell["owner"] = cell["owner"] >> OWNER_SHIFT << OWNER_SHIFT | log2
+            top += 1 << log2
+    st.meta[FREE:] = NONE
+    st.meta[ARENA_TOP] = top
 
 
 @inline
@@ -133,13 +180,13 @@ def detach(st: State, i: int) -> None:
     cell["size"] -= 1
     if cell["size"] > 0:
         return
-    blocks.release(st.arena, meta, cell["start"], cell["log2"])
-    g = cell["group"]
+    blocks.release(st.arena, meta, cell["start"], _log2(cell))
+    g = cell["owner"] >> OWNER_SHIFT
     group = st.groups[g]
     _unmap(st, _find(st, group["stratum"], group["s"], cell["n"]))
     blocks.pop(st.arena, group["start"], group["size"], cell["where"], st.cells["n"], st.cells["where"], True)
     group["size"] -= 1
-    cell["group"] = meta[FREE_CELL]
+    cell["owner"] = meta[FREE_CELL]
     meta[FREE_CELL] = c
     meta[LIVE_CELLS] -= 1
     if group["size"] > 0:
@@ -154,16 +201,11 @@ def detach(st: State, i: int) -> None:
     meta[FREE_GROUP] = g
 
 
-_SMALLEST = 1
-"""log2 of the first block of a cell or group; a free block's link needs two entries."""
-
-
 @inline
 def _grow_block(st: State, start: int, size: int, log2: int) -> Any:
     """Move a full block into one twice as large; returns its start."""
     larger = blocks.allocate(st.arena, st.meta, log2 + 1)
-    for j in range(size):
-        st.arena[larger + j] = st.arena[start + j]
+    blocks.move(st.arena, start, size, st.arena, larger)
     blocks.release(st.arena, st.meta, start, log2)
     return larger
 
@@ -185,8 +227,8 @@ def _new_group(st: State, stratum: int, s: float, p: int) -> Any:
     group["s"] = s
     group["stratum"] = stratum
     group["size"] = 0
-    group["log2"] = _SMALLEST
-    group["start"] = blocks.allocate(st.arena, meta, _SMALLEST)
+    group["log2"] = 0
+    group["start"] = blocks.allocate(st.arena, meta, 0)
     return g
 
 
@@ -199,13 +241,17 @@ def _new_cell(st: State, stratum: int, s: float, n: float, place: int) -> Any:
     if exists:
         group = st.groups[st.order[p]]
         exists = group["s"] == s and group["stratum"] == stratum
-    larger = st.groups[st.order[p]]["log2"] + 1 if exists else _SMALLEST
+    wanted = blocks.cost(meta, 0)
+    if not exists:
+        wanted += 1
+    elif group["size"] == 1 << group["log2"]:
+        wanted += blocks.cost(meta, group["log2"] + 1)
     if (
         (meta[FREE_CELL] == NONE and meta[CELLS] == st.cells.size)
         or 4 * (meta[LIVE_CELLS] + 1) > 3 * st.map.size
         or (meta[FREE_GROUP] == NONE and meta[GROUPS] == st.groups.size)
         or meta[ORDER] == st.order.size
-        or meta[ARENA_TOP] + (np.int64(1) << larger) + (np.int64(1) << _SMALLEST) > st.arena.size
+        or not blocks.available(st.arena, meta, wanted)
     ):
         return NONE
     g = st.order[p] if exists else _new_group(st, stratum, s, p)
@@ -214,14 +260,13 @@ def _new_cell(st: State, stratum: int, s: float, n: float, place: int) -> Any:
         c = meta[CELLS]
         meta[CELLS] += 1
     else:
-        meta[FREE_CELL] = st.cells[c]["group"]
+        meta[FREE_CELL] = st.cells[c]["owner"]
     meta[LIVE_CELLS] += 1
     cell = st.cells[c]
     cell["n"] = n
-    cell["group"] = g
+    cell["owner"] = g << OWNER_SHIFT
     cell["size"] = 0
-    cell["log2"] = _SMALLEST
-    cell["start"] = blocks.allocate(st.arena, meta, _SMALLEST)
+    cell["start"] = blocks.allocate(st.arena, meta, 0)
     st.map[place] = c
     group = st.groups[g]
     if group["size"] == 1 << group["log2"]:
@@ -244,11 +289,12 @@ def attach(st: State, i: int) -> bool:
         if c == NONE:
             return False
     cell = st.cells[c]
-    if cell["size"] == 1 << cell["log2"]:
-        if not blocks.available(st.arena, st.meta, cell["log2"] + 1):
+    log2 = _log2(cell)
+    if cell["size"] == 1 << log2:
+        if not blocks.available(st.arena, st.meta, blocks.cost(st.meta, log2 + 1)):
             return False
-        cell["start"] = _grow_block(st, cell["start"], cell["size"], cell["log2"])
-        cell["log2"] += 1
+        cell["start"] = _grow_block(st, cell["start"], cell["size"], log2)
+        cell["owner"] += 1
     blocks.push(st.arena, cell["start"], cell["size"], i, st.items["seq"], st.items["where"], st.meta[SORTED] != 0)
     cell["size"] += 1
     item["cell"] = c

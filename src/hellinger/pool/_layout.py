@@ -25,13 +25,16 @@ __all__ = [
     "ITEM",
     "LIVE_CELLS",
     "META",
+    "MOST_ITEMS",
     "NONE",
     "ORDER",
+    "OWNER_SHIFT",
     "SORTED",
+    "WANTED",
     "State",
     "empty",
     "enlarged",
-    "item_bytes",
+    "slack",
 ]
 
 NONE = -1
@@ -46,41 +49,46 @@ ITEM = np.dtype(
         ("cell", np.int32),  # NONE where the item is hidden, or the pool scans
         ("where", np.int32),  # position in the cell's block
         ("tags", np.int32),
-        ("stratum", np.int32),
-        ("mark", np.int32),  # number of the last query that excluded it
-        ("hidden", np.int32),
+        ("stratum", np.int8),
+        ("hidden", np.int8),
+        ("excluded", np.int8),  # by the present query
     ],
     align=True,
 )
-"""64 bytes: one cache line for everything that an event touches."""
+"""56 bytes, together: an event touches nothing else of an item."""
 
 CELL = np.dtype(
     [
         ("n", np.float64),
-        ("start", np.int64),
+        ("start", np.int32),
         ("size", np.int32),
-        ("log2", np.int32),  # capacity of the block
-        ("group", np.int32),  # next free cell while unused
+        ("owner", np.int32),  # its group and the block's capacity, see below; next free cell while unused
         ("where", np.int32),  # position in the group's block
     ],
     align=True,
 )
+"""24 bytes: in a worn pool most contents have a cell of their own."""
+OWNER_SHIFT = 5
+"""``owner`` is the group's number, and in the lowest bits log2 of the capacity of the cell's block."""
 
 GROUP = np.dtype(
     [
         ("s", np.float64),
         ("head", np.float64),  # fewest impressions in the group
-        ("start", np.int64),
+        ("start", np.int32),
         ("size", np.int32),
-        ("log2", np.int32),
+        ("log2", np.int32),  # capacity of the block
         ("stratum", np.int32),  # next free group while unused
     ],
     align=True,
 )
 
-COUNT, CELLS, LIVE_CELLS, FREE_CELL, GROUPS, FREE_GROUP, ORDER, ARENA_TOP, SORTED, FREE = range(10)
-META = FREE + 40
+COUNT, CELLS, LIVE_CELLS, FREE_CELL, GROUPS, FREE_GROUP, ORDER, ARENA_TOP, WANTED, SORTED, FREE = range(11)
+META = FREE + 31
 """Slots of ``State.meta``: counts, heads of free lists, and from FREE on one free list for each block size."""
+
+MOST_ITEMS = 1 << 28
+"""Entries of the arena are numbered by 31 bits, and a content may need several."""
 
 
 class State(NamedTuple):
@@ -97,12 +105,7 @@ class State(NamedTuple):
     meta: npt.NDArray[np.int64]
 
 
-def item_bytes(state: State) -> int:
-    """Memory held by the arrays."""
-    return sum(int(array.nbytes) for array in state)
-
-
-def empty(items: int, *, ordered: bool, cells: int = 64, groups: int = 16, arena: int = 1024) -> State:
+def empty(items: int, *, ordered: bool, cells: int = 64, groups: int = 16, arena: int = 8) -> State:
     """A state without items, with room for so many."""
     meta = np.zeros(META, np.int64)
     meta[FREE_CELL] = meta[FREE_GROUP] = NONE
@@ -120,11 +123,15 @@ def empty(items: int, *, ordered: bool, cells: int = 64, groups: int = 16, arena
     )
 
 
+def slack(size: int) -> int:
+    """How many more entries an array of that size is given when it must grow: small ones double, large waste little."""
+    return size // 16 if size >= 4096 else size
+
+
 def enlarged(array: Any, size: int) -> Any:
     """A copy of an array with at least so many entries, growing geometrically."""
     if array.size >= size:
         return array
-    more = array.size // 8 if array.size >= 4096 else array.size  # small arrays double, large ones must not waste
-    grown = np.zeros(max(size, array.size + more), array.dtype)
+    grown = np.zeros(max(size, array.size + slack(array.size)), array.dtype)
     grown[: array.size] = array
     return grown

@@ -34,10 +34,10 @@ _SLACK = 2.0**-40
 
 
 @inline
-def eligible(st: State, i: Any, allowed: Any, mark: Any) -> Any:
+def eligible(st: State, i: Any, allowed: Any) -> Any:
     """Whether an item passes the query's filters."""
     item = st.items[i]
-    return item["mark"] != mark and (allowed.size == 0 or allowed[item["tags"]])
+    return item["excluded"] == 0 and (allowed.size == 0 or allowed[item["tags"]])
 
 
 @inline
@@ -47,7 +47,7 @@ def _bound(score: float) -> float:
 
 @inline
 def _take_oldest(
-    st: State, starts: Ints, ends: Ints, count: Any, allowed: Any, mark: Any, queue: Any, slots: Any, found: Any
+    st: State, starts: Ints, ends: Ints, count: Any, allowed: Any, queue: Any, slots: Any, found: Any
 ) -> Any:
     """Fill ``slots`` from blocks of equal index, oldest first: a merge over their heaps. NONE where room lacks."""
     size = np.int64(0)
@@ -61,7 +61,7 @@ def _take_oldest(
         heap.drop(queue, size)
         size -= 1
         i = st.arena[start + position]
-        if eligible(st, i, allowed, mark):
+        if eligible(st, i, allowed):
             slots[found] = i
             found += 1
         if size + 2 > queue.size:
@@ -95,14 +95,14 @@ def _swap(arena: Any, starts: Ints, ends: Ints, count: Any, step: Any, stream: A
 
 @inline
 def _take_random(
-    st: State, starts: Ints, ends: Ints, count: Any, allowed: Any, mark: Any, slots: Any, found: Any, stream: Any
+    st: State, starts: Ints, ends: Ints, count: Any, allowed: Any, slots: Any, found: Any, stream: Any
 ) -> Any:
     """Fill ``slots`` from blocks of equal index in uniformly random order, by shuffling in place and back."""
     steps = np.int64(0)
     while steps < ends[count - 1] and found < slots.size:
         i = _swap(st.arena, starts, ends, count, steps, stream)
         steps += 1
-        if eligible(st, i, allowed, mark):
+        if eligible(st, i, allowed):
             slots[found] = i
             found += 1
     for step in range(steps - 1, -1, -1):
@@ -147,7 +147,6 @@ def _search(
     prior: Floats,
     t: float,
     allowed: Any,
-    mark: Any,
     seed: Any,
     slots: Any,
     rows: Any,
@@ -201,11 +200,11 @@ def _search(
             waiting -= 1
         before = found
         if st.meta[SORTED] != 0:
-            found = _take_oldest(st, starts, ends, count, allowed, mark, ages, slots, found)
+            found = _take_oldest(st, starts, ends, count, allowed, ages, slots, found)
             if found == NONE:
                 return NONE
         else:
-            found, stream = _take_random(st, starts, ends, count, allowed, mark, slots, found, stream)
+            found, stream = _take_random(st, starts, ends, count, allowed, slots, found, stream)
         for j in range(before, found):
             rows[j, 1] = np.float64(best).view(np.int64)
     return found
@@ -213,7 +212,7 @@ def _search(
 
 @jit
 def merge(
-    rule: Any, st: State, prior: Floats, t: float, allowed: Any, mark: Any, seed: Any, named: Any, slots: Any, rows: Any
+    rule: Any, st: State, prior: Floats, t: float, allowed: Any, seed: Any, named: Any, slots: Any, rows: Any
 ) -> Any:
     """Write the best eligible items, best first, and their :func:`report`."""
     groups, ordered = st.meta[ORDER], st.meta[SORTED] != 0
@@ -221,7 +220,7 @@ def merge(
     while True:  # more is needed only where filters skip many
         heaps = np.empty((3 if ordered else 2) * room, heap.ENTRY)
         ties, work = np.empty(2 * room, np.int64), np.empty((4, groups))
-        found = _search(rule, st, prior, t, allowed, mark, seed, slots, rows, room, heaps, ties, work)
+        found = _search(rule, st, prior, t, allowed, seed, slots, rows, room, heaps, ties, work)
         if found != NONE:
             return found, report(st.items, 1.0, named, slots, found, rows)
         room *= 4

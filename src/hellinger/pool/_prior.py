@@ -8,6 +8,7 @@ import numpy as np
 
 from hellinger.policies._rule import Rule
 from hellinger.policies.cold_start import fit_prior, learn
+from hellinger.pool._layout import OWNER_SHIFT
 from hellinger.pool._store import Floats, Store
 
 __all__ = ["Prior"]
@@ -128,7 +129,7 @@ def _histogram(store: Store) -> tuple[Floats, Floats, Floats, Floats]:
     """Strata, reward sums and impressions that occur, and how many contents have each."""
     if store.grouped:
         cells = store.cells
-        groups = store.state.groups[cells["group"]]
+        groups = store.state.groups[cells["owner"] >> OWNER_SHIFT]
         return groups["stratum"], groups["s"].copy(), cells["n"].copy(), cells["size"].astype(np.float64)
     items = store.items
     return items["stratum"], items["s"].copy(), items["n"].copy(), np.ones(len(store))

@@ -41,7 +41,6 @@ def select(
     slots: Any,
     values: Floats,
     allowed: Any,
-    mark: int,
     seed: int,
     named: bool,
     best: Any,
@@ -57,7 +56,7 @@ def select(
             continue
         i = slots[j]
         item = st.items[i]
-        if item["hidden"] != 0 or not eligible(st, i, allowed, mark):
+        if item["hidden"] != 0 or not eligible(st, i, allowed):
             continue
         tie = np.uint64(item["seq"])
         if st.meta[SORTED] == 0:

@@ -17,12 +17,15 @@ from hellinger.pool._layout import (
     COUNT,
     GROUPS,
     LIVE_CELLS,
+    MOST_ITEMS,
     NONE,
     ORDER,
     SORTED,
+    WANTED,
     State,
     empty,
     enlarged,
+    slack,
 )
 
 __all__ = ["BAD_REWARDS", "DONE", "Floats", "Slots", "Store"]
@@ -163,6 +166,8 @@ class Store:
     ) -> Slots:
         """Add contents with their counts (checked by the caller); all or none."""
         first = len(self)
+        if first + count > MOST_ITEMS:
+            raise ValueError(f"a pool must hold at most {MOST_ITEMS:,} contents, but would have {first + count:,}")
         st = self.state
         if first + count > st.items.size:
             self.state = st = st._replace(items=enlarged(st.items, first + count))
@@ -170,7 +175,7 @@ class Store:
         new = st.items[first : first + count]
         new["n"], new["s"], new["tags"], new["born"] = n, s, tags, born
         new["seq"] = np.arange(self.next_seq, self.next_seq + count)
-        new["cell"], new["mark"], new["stratum"], new["hidden"], new["where"] = NONE, 0, stratum, 0, 0
+        new["cell"], new["excluded"], new["stratum"], new["hidden"], new["where"] = NONE, 0, stratum, 0, 0
         self.next_seq += count
         st.meta[COUNT] = first + count
         slots = np.arange(first, first + count)
@@ -197,7 +202,7 @@ class Store:
         other = Store(ordered=bool(self.state.meta[SORTED]), grouped=False)
         other.ids, other.next_seq, other.hidden = self.ids.copy(), self.next_seq, self.hidden
         items = self.items.copy()
-        items["n"] = items["s"] = items["mark"] = items["stratum"] = 0
+        items["n"] = items["s"] = items["stratum"] = 0
         other.state.meta[COUNT] = items.size
         other.state = other.state._replace(items=items)
         return other
@@ -244,7 +249,10 @@ class Store:
             st = st._replace(map=np.empty(2 * st.map.size, np.int32))
             _groups.remap(st)
         if st is self.state:
-            st = st._replace(arena=enlarged(st.arena, st.arena.size + 16))
+            least = _groups.tight(st) + int(meta[WANTED])
+            arena = np.empty(least + slack(least), np.int32)
+            _groups.pack(st, arena)
+            st = st._replace(arena=arena)
         self.state = st
 
     # Grouping -----------------------------------------------------------------------------------------

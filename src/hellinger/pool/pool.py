@@ -136,14 +136,13 @@ class Pool:
         """Impressions of the contents now in the pool; like _rounds, to be multiplied by _scale."""
         self._scale = 1.0
         self._version = 0
-        self._query = 0
         self._tag_sets: list[frozenset[str]] = [frozenset()]
         self._departures: list[Departure] = []
         self._stream = self.seed * 0x9E3779B97F4A7C15 & _MASK
         self._first_wrong = entry(first_wrong, np.empty(0), np.empty(0), True)
         self._make_room(1)
         if not self._reason:
-            tail = _EVERYTHING, -1, 0, False, self._slots, self._rows
+            tail = _EVERYTHING, 0, False, self._slots, self._rows
             self._merge = entry(_merge.merge, rule, self._store.state, self._prior.table, 0.0, *tail)
 
     # Contents -----------------------------------------------------------------------------------------
@@ -310,8 +309,7 @@ class Pool:
         if tags is not None:
             slots = slots[self._having(tags)[items["tags"][slots]]]
         if not (isinstance(exclude, tuple) and not exclude):
-            mark = self._mark(exclude)
-            slots = slots[items["mark"][slots] != mark]
+            slots = np.setdiff1d(slots, self._known(exclude), assume_unique=True)
         drawn = slots[rng.sample(range(slots.size), min(int(k), slots.size))]
         names, scores = self._store.ids.of(self._store.state.items, drawn), self._values(drawn).tolist()
         n, s = (items[what][drawn] * self._scale for what in ("n", "s"))
@@ -491,17 +489,27 @@ class Pool:
         allowed = _EVERYTHING
         if tags is not None:
             allowed = self._having(tags)
-        mark = -1 if exclude is _NOBODY else self._mark(exclude)
+        if exclude is _NOBODY:
+            return self._best_of(allowed, among)
+        flags, places = store.state.items["excluded"], self._known(exclude)
+        flags[places] = 1
+        try:
+            return self._best_of(allowed, among)
+        finally:
+            flags[places] = 0
+
+    def _best_of(self, allowed: npt.NDArray[np.bool_], among: Names | None) -> tuple[int, bool]:
+        store = self._store
         st, seed, named = store.state, self._stream + self._version, store.ids.names is not None
         out, rows = self._slots, self._rows
         best: tuple[int, bool]
         if among is None and store.grouped:
             rule, prior = self.policy.rule, self._prior.table
-            best = self._merge(rule, st, prior, self._t, allowed, mark, seed, named, out, rows)
+            best = self._merge(rule, st, prior, self._t, allowed, seed, named, out, rows)
         else:
             slots = np.arange(len(store)) if among is None else np.unique(self._places(among))
             values = self._values(slots)
-            best = _scan.select(st, self._scale, slots, values, allowed, mark, seed, named, out, rows)
+            best = _scan.select(st, self._scale, slots, values, allowed, seed, named, out, rows)
         return best
 
     def _having(self, tags: Iterable[str]) -> npt.NDArray[np.bool_]:
@@ -527,13 +535,10 @@ class Pool:
         everything[order] = drawn
         return everything[slots]
 
-    def _mark(self, exclude: Names) -> int:
-        """Mark the excluded items with the number of this query."""
-        self._query = self._query % (2**31 - 2) + 1
-        items = self._store.state.items
-        names: Any = [exclude] if isinstance(exclude, (int, str)) else exclude
-        items["mark"][self._store.ids.known(items, names)] = self._query
-        return self._query
+    def _known(self, names: Names) -> Slots:
+        """Places of those of these ids that are in the pool."""
+        listed: Any = [names] if isinstance(names, (int, str)) else names
+        return self._store.ids.known(self._store.state.items, listed)
 
     def _count(self, slots: Slots, n: Floats, s: Floats) -> None:
         if self._scale == 1.0:

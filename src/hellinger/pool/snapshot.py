@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["restore", "save"]
 
 _MAGIC = b"HELPOOL1"
-_FORMAT = 3
+_FORMAT = 4
 _RECORDS = {"items": ITEM, "cells": CELL, "groups": GROUP}
 _DIGEST = 32
 
