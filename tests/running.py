@@ -40,7 +40,7 @@ def fill(settings: Settings, *, requests: int, items: int, days: float, k: int =
     def log(drafts: list[Draft]) -> None:
         places = store.append([draft.event for draft in drafts], desk.ledger.seq).seqs
         pairs = zip(places, drafts, strict=True)
-        desk.commit_own((seq, *draft) for seq, draft in pairs if seq is not None)
+        desk.commit_own((seq, draft) for seq, draft in pairs if seq is not None)
 
     fields = [
         {"id": f"item-{n:04d}", "tags": ["sport" if n % 3 else "news"], "expires_at": None, "metadata": {"number": n}}

@@ -56,7 +56,7 @@ class Copy:
         desk, drafts = self.desk, self.drafts
         requests = desk.ledger.requests
         others = self.log.events[desk.ledger.seq :]
-        mine = [(event.seq, event, draft.fields) for draft in drafts if (event := self.log.append(draft.event))]
+        mine = [(event.seq, (event, draft.fields)) for draft in drafts if (event := self.log.append(draft.event))]
         with requests.pinned(spoken_of(others)):
             thread = self.log.thread(desk.ledger.missing(others))
             desk.commit(others, thread)
@@ -382,7 +382,7 @@ def test_propensities_are_those_of_the_draws() -> None:
 def test_a_policy_that_draws_has_no_propensity() -> None:
     ledger = Ledger()
     desk = Desk(ledger, {"t": "thompson"}, seed=1, random_share=0.5)
-    desk.commit_own([(1, Event("item/1", "item", START, ""), {"id": "a", "tags": [], "expires_at": None})])
+    desk.commit_own([(1, (Event("item/1", "item", START, ""), {"id": "a", "tags": [], "expires_at": None}))])
     assert desk.rank(Query(1), START).fields["propensities"] is None
 
 

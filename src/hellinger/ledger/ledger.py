@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, MutableMapping, Sequence
-from itertools import compress
+from itertools import compress, repeat
 from typing import Any, Protocol
 
 import numpy as np
@@ -23,8 +23,8 @@ COMMON = ""
 """Instead of a variant: counts brought in from elsewhere, which every variant learns from."""
 
 
-_Row = tuple[int, float, float, float, int, str]
-"""The slot that bears an item's name, impressions, rewards; its request's reward now, catalogue and segment."""
+_Row = tuple[str, float, float, float, int, str]
+"""An item, impressions, rewards; its request's reward now, catalogue and segment."""
 
 Columns = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
 """Impressions and rewards."""
@@ -149,30 +149,34 @@ class Ledger:
 
     def apply(self, event: Logged, fields: dict[str, Any] | None = None) -> None:
         """Take in the next event of the log; ``fields`` if its body, not that of feedback, has been read already."""
-        self.take([(event.seq, event, event.said if fields is None else fields)])
+        self.take([(event.seq, (event, event.said if fields is None else fields))])
 
     def take(
         self,
-        events: Iterable[tuple[int, Event | Logged, Any]],
+        events: Iterable[tuple[int, tuple[Event | Logged, Any]]],
         counted: MutableMapping[str, None] | None = None,
     ) -> None:
-        """Take in the next events of the log: place, event and :attr:`~Logged.said` of each.
+        """Take in the next events of the log: place of each, itself, and :attr:`~Logged.said`.
+
+        Of feedback the latter may hold the request itself instead of its name.
 
         Rankings in ``counted`` were opened before the log had them, and are taken out of it. Feedback, by far the most
         of all, is gathered and counted together: this loop is as short as it can be, since all throughput passes here.
         """
-        held, slot_of, gathered = self.requests.held.get, self.catalogue.slots.get, self._gathered
+        held, gathered = self.requests.held.get, self._gathered
         minute = self._minute
-        for seq, event, said in events:
+        for seq, (event, said) in events:
             kind = event.kind
             if kind == "feedback":
-                name, item, what, points, late, _ = said
-                request = held(name)
+                request, item, what, points, late, _ = said
+                if request.__class__ is str:
+                    request = held(request)
                 if request is not None:  # else compacted away: older than anything that could still be learned
-                    if item in request.given:
+                    given = request.given
+                    if len(given) != 1 or what not in given or item in given[what]:
                         rise = request.give(item, what, points)
-                    else:  # what give() would do: most feedback is an impression's first
-                        request.given[item] = {what: points}
+                    else:  # what give() would do: most feedback is of one kind
+                        given[what][item] = points
                         request.reward += points
                         rise = points
                     shown = 0.0 if request.counted or late or not request.see(item) else 1.0
@@ -181,8 +185,7 @@ class Ledger:
                         if not minute <= at < minute + MINUTE:
                             minute = self._turn_to(at)
                         variant, segment = request.place
-                        row = (slot_of(item, -1), shown, rise, request.reward, request.through, segment)
-                        gathered[variant].append(row)
+                        gathered[variant].append((item, shown, rise, request.reward, request.through, segment))
             elif kind == "seen":
                 self._seen(event, said)
                 minute = self._minute
@@ -211,10 +214,11 @@ class Ledger:
 
     def _settle(self) -> None:
         """Count what was gathered."""
-        since = self.catalogue["since"]
+        since, slot_of = self.catalogue["since"], self.catalogue.slots.get
         for variant, rows in self._gathered.items():
             columns: Any = zip(*rows, strict=True)
-            slots, n, s, rewards, through, segments = columns
+            items, n, s, rewards, through, segments = columns
+            slots = list(map(slot_of, items, repeat(-1)))  # together, so that memory is waited for once
             self.series.together(variant).rose(rewards, s)
             self.series.add(variant, self._minute, 0, sum(n), sum(s))
             places = np.array(slots)
@@ -250,8 +254,7 @@ class Ledger:
         if request is not None and request.see(item):
             self._turn_to(event.at)
             variant, segment = request.place
-            row = (self.catalogue.slots.get(item, -1), 1.0, 0.0, request.reward, request.through, segment)
-            self._gathered[variant].append(row)
+            self._gathered[variant].append((item, 1.0, 0.0, request.reward, request.through, segment))
 
     def _item(self, seq: int, event: Event | Logged, fields: dict[str, Any]) -> None:
         held, name = self.catalogue, fields["id"]

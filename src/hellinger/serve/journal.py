@@ -7,8 +7,10 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
+from itertools import chain
+from typing import Any
 
 from hellinger.events import Logged
 from hellinger.ledger import spoken_of
@@ -180,12 +182,10 @@ class Journal:
         holds: list[str],
     ) -> None:
         """The log has got these."""
-        mine = [
-            (seq, event, fields)
-            for entry, seqs in zip(entries, places, strict=True)  # in the order of the log
-            for seq, (event, fields) in zip(seqs, entry.drafts, strict=True)
-            if seq is not None
-        ]
+        drafts = chain.from_iterable(entry.drafts for entry in entries)
+        mine: Iterable[Any] = zip(chain.from_iterable(places), drafts, strict=True)  # in the order of the log
+        if any(None in seqs for seqs in places):
+            mine = ((seq, draft) for seq, draft in mine if seq is not None)
         try:
             self.desk.commit(events, thread)
             self.desk.commit_own(mine)
@@ -324,7 +324,8 @@ class Journal:
             holds += names
         thread = self.store.thread(missing) if missing else []
         # only now: were it said before, what a failure above keeps from the desk would never come again
-        self._after = max([after, *(seq for seq in seqs if seq is not None), *(event.seq for event in events[-1:])])
+        own = filter(None, seqs) if None in seqs else seqs[-1:]
+        self._after = max([after, *own, *(event.seq for event in events[-1:])])
         self._tell(self._took, entries, places, events, thread, names)
 
     def _tell(self, what: Callable[..., None], *arguments: object) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from hellinger.events import Event
 from hellinger.serve.desk import Desk, Draft, Feedback, Query
@@ -45,14 +45,14 @@ class Log:
         self._size = size
         self._waiting: list[Event] = []
 
-    def place(self, draft: Draft) -> tuple[int, Event, Any]:
-        """The event's place, itself, and what it says."""
+    def place(self, draft: Draft) -> tuple[int, Draft]:
+        """The event's place, and the draft itself."""
         self.seq += 1
         if self._store is not None:
             self._waiting.append(draft.event)
             if len(self._waiting) >= self._size:
                 self.flush()
-        return self.seq, *draft
+        return self.seq, draft
 
     def flush(self) -> None:
         """Write what waits."""
