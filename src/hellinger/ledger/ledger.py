@@ -107,7 +107,7 @@ class Listener(Protocol):
         """A content has left one variant's pool."""
 
     def counted(
-        self, variant: str, segment: str, slots: Sequence[int], n: Sequence[float], s: Sequence[float], gone: float
+        self, variant: str, segment: str, names: Sequence[str], n: Sequence[float], s: Sequence[float], gone: float
     ) -> None:
         """These contents are about to have so many more impressions and rewards; ``gone`` impressions were of none."""
 
@@ -225,11 +225,11 @@ class Ledger:
             there = (places >= 0) & (since[places] <= through) if since.size else np.zeros(places.size, np.bool_)
             several = set(segments)
             if len(several) == 1 and there.all():
-                self._count(variant, segments[0], slots, n, s)
+                self._count(variant, segments[0], items, slots, n, s)
                 continue
             for segment in sorted(several):
                 its = np.array([each == segment for each in segments])
-                here = [list(compress(column, its & there)) for column in (slots, n, s)]
+                here = [list(compress(column, its & there)) for column in (items, slots, n, s)]
                 gone = float(np.array(n)[its & ~there].sum())  # the name is borne by none any more, or by another
                 self._count(variant, segment, *here, gone=gone)
         self._gathered.clear()
@@ -244,10 +244,12 @@ class Ledger:
         self.series.add(request.variant, request.at, 1, shown, 0)
         self.series.together(request.variant).opened(len(request.items))
         if request.counted:
+            names: Sequence[str] = request.items
             if slots is None:
-                slots = [slot for item in request.items if (slot := self._slot(item, request.through)) is not None]
+                there = {item: slot for item in names if (slot := self._slot(item, request.through)) is not None}
+                names, slots = list(there), list(there.values())
             ones, zeros = [1.0] * len(slots), [0.0] * len(slots)
-            self._count(request.variant, request.segment, slots, ones, zeros, gone=shown - len(slots), told=told)
+            self._count(request.variant, request.segment, names, slots, ones, zeros, gone=shown - len(slots), told=told)
 
     def _seen(self, event: Event | Logged, fields: dict[str, Any]) -> None:
         request, item = self.requests.held.get(fields["request"]), fields["item"]
@@ -330,14 +332,15 @@ class Ledger:
 
     def _count_one(self, variant: str, segment: str, slot: int | None, n: float, s: float) -> None:
         if slot is not None:
-            self._count(variant, segment, [slot], [n], [s])
+            self._count(variant, segment, [self.catalogue.ids[slot]], [slot], [n], [s])
         else:
-            self._count(variant, segment, [], [], [], gone=n)
+            self._count(variant, segment, [], [], [], [], gone=n)
 
     def _count(
         self,
         variant: str,
         segment: str,
+        names: Sequence[str],
         slots: Sequence[int],
         n: Sequence[float],
         s: Sequence[float],
@@ -346,7 +349,7 @@ class Ledger:
         told: bool = False,
     ) -> None:
         if self.listener and not told:
-            self.listener.counted(variant, segment, slots, n, s, gone)
+            self.listener.counted(variant, segment, names, n, s, gone)
         counts = self.counts.get((variant, segment))
         if counts is None:
             counts = self.counts[variant, segment] = Counts()

@@ -39,8 +39,8 @@ class Together:
         """Requests' rewards have risen to these, one after another."""
         reward, rise = np.array(rewards), np.array(rises)
         # one after another, so that the sum does not depend on how many came at once
-        self.squares = float(np.cumsum([self.squares, *(rise * (2.0 * reward - rise))])[-1])
-        self.most = max(self.most, *rewards)
+        self.squares = float(np.cumsum(np.append(self.squares, rise * (2.0 * reward - rise)))[-1])
+        self.most = max(self.most, float(reward.max()))
 
     def brought(self, impressions: float, reward: float) -> None:
         """Impressions came without their requests: each is taken for one."""

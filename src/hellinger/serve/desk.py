@@ -290,24 +290,29 @@ class Desk:
             request = request_of(name)
             if request is None:
                 out.unknown.append(j)
-            elif item not in request.items:
+                continue
+            items = request.items
+            try:
+                shown = items[items.index(item)]  # the string that is there, so that its copy can go
+            except ValueError:
                 out.rejected.append((j, _not_ranked(item)))
-            elif kind in request.given and item in request.given[kind]:
+                continue
+            if kind in request.given and shown in request.given[kind]:
                 out.duplicate.append(j)
-            else:
-                late, worth = request.at < since, 1.0
-                if late:
-                    worth = 0.0
-                    out.late.add(j)
-                elif value != 1.0 or kind in weights:
-                    worth = points(weights.get(kind, 1.0), value)
-                body = _CLICK
-                if worth != 1.0 or happened is not None:
-                    body = dumps({"points": worth, "late": late, "happened": happened}).decode()
-                keys.append(f"{name}/{kind}/{item}")
-                bodies.append(body)
-                said.append((request, item, kind, worth, late, happened))
-                out.places.append(j)
+                continue
+            late, worth = request.at < since, 1.0
+            if late:
+                worth = 0.0
+                out.late.add(j)
+            elif value != 1.0 or kind in weights:
+                worth = points(weights.get(kind, 1.0), value)
+            body = _CLICK
+            if worth != 1.0 or happened is not None:
+                body = dumps({"points": worth, "late": late, "happened": happened}).decode()
+            keys.append(f"{name}/{kind}/{shown}")
+            bodies.append(body)
+            said.append((request, shown, kind, worth, late, happened))
+            out.places.append(j)
         # named tuples, two for every event, all at once: their own way of being made takes three times as long
         events = map(_tuple, repeat(Event), zip(keys, repeat("feedback"), repeat(at), bodies, strict=False))
         out.drafts.extend(map(_tuple, repeat(Draft), zip(events, said, strict=True)))

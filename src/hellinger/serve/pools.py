@@ -122,14 +122,14 @@ class Pools:
         self.dates.append(slot)
 
     def counted(
-        self, variant: str, segment: str, slots: Sequence[int], n: Sequence[float], s: Sequence[float], gone: float
+        self, variant: str, segment: str, names: Sequence[str], n: Sequence[float], s: Sequence[float], gone: float
     ) -> None:
         """Note counts, for :meth:`settle`."""
         self._come()  # before the ledger has these counts, or they would come in twice
         waiting = self._waiting.get((variant, segment))
         if waiting is None:
             waiting = self._waiting[variant, segment] = _Waiting()
-        waiting.slots.extend(slots)
+        waiting.names.extend(names)
         waiting.n.extend(n)
         waiting.s.extend(s)
         waiting.gone += gone
@@ -140,11 +140,9 @@ class Pools:
         if not self._waiting:
             return
         waiting, self._waiting = self._waiting, {}
-        ids = self.ledger.catalogue.ids
         for (variant, segment), noted in waiting.items():
-            names = [ids[slot] for slot in noted.slots]
             for learner in self._learners(variant):
-                _record(self.of[learner], names, segment, noted.n, noted.s, noted.gone)
+                _record(self.of[learner], noted.names, segment, noted.n, noted.s, noted.gone)
 
     def _come(self) -> None:
         """Bring contents into the pools that have appeared, many at once."""
@@ -242,10 +240,10 @@ class Pools:
 class _Waiting:
     """Counts of one variant and segment that the pools do not know of yet."""
 
-    __slots__ = ("gone", "n", "s", "slots")
+    __slots__ = ("gone", "n", "names", "s")
 
     def __init__(self) -> None:
-        self.slots: list[int] = []
+        self.names: list[str] = []
         self.n: list[float] = []
         self.s: list[float] = []
         self.gone = 0.0
