@@ -69,12 +69,12 @@ def processor_seconds(process: subprocess.Popen[bytes]) -> float:
 
 
 def rankings(port: int, process: subprocess.Popen[bytes], seconds: float) -> float:
-    """Rank against the empty endpoint, turn about; requests a second of the rankings."""
+    """Rank against the empty endpoint, turn about; requests a second of the rankings, the median of seven turns."""
     body = b'{"k":20}'
     size = len(httpx.post(f"http://127.0.0.1:{port}/v1/rank", json={"k": 20}).content)
     other = free_port()
     with running(other, "-c", EMPTY, str(other), str(size)) as empty:
-        ratios, cpu, best = [], [], 0.0
+        ratios, cpu, rates = [], [], []
         for _ in range(7):
             begun = processor_seconds(empty)
             bare = drive(other, "/empty", lambda: body, seconds=seconds, connections=CONNECTIONS)
@@ -83,20 +83,25 @@ def rankings(port: int, process: subprocess.Popen[bytes], seconds: float) -> flo
             ours = drive(port, "/v1/rank", lambda: body, seconds=seconds, connections=CONNECTIONS)
             cpu.append(bare_cpu / ((processor_seconds(process) - begun) / ours.latencies.size))
             ratios.append(ours.rate / bare.rate)
-            best = max(best, ours.rate)
+            rates.append(ours.rate)
             console.print(
                 f"  empty endpoint {bare.rate:,.0f}/s, {bare_cpu * 1e6:.0f} µs of processor; rank {ours.rate:,.0f}/s, "
                 f"{bare_cpu / cpu[-1] * 1e6:.0f} µs; {ours.failed} failed"
             )
-    ratio, share = sorted(ratios)[3], sorted(cpu)[3]
+    ratio, share, held = sorted(ratios)[3], sorted(cpu)[3], sorted(rates)[3]
     console.print(f"  rank ÷ empty endpoint: {verdict(ratio, 0.5)}; by processor time {share:.2f}×")
-    half = drive(port, "/v1/rank", lambda: body, seconds=4 * seconds, rate=best / 2)
-    p50, p99 = half.percentile(50), half.percentile(99)
+    tails = []
+    for _ in range(5):
+        half = drive(port, "/v1/rank", lambda: body, seconds=2 * seconds, rate=held / 2, connections=CONNECTIONS)
+        tails.append((half.percentile(99), half.percentile(50)))
+    tails.sort()
+    p99, p50 = tails[2]
     met = "[green]met[/]" if p99 < 10 else "[red]missed[/]"
     console.print(
-        f"  at half that rate ({half.rate:,.0f}/s): median {p50:.1f} ms, p99 {p99:.1f} ms (target < 10) {met}"
+        f"  at half the median rate ({half.rate:,.0f}/s): median {p50:.1f} ms, p99 {p99:.1f} ms (target < 10) {met}; "
+        f"p99 of five spells {', '.join(f'{tail:.1f}' for tail, _ in tails)}"
     )
-    return best
+    return held
 
 
 def feedback(port: int, log: Path, batches: int) -> None:

@@ -23,6 +23,8 @@ log = logging.getLogger(__name__)
 
 RETRY = 0.5
 """Seconds between two attempts while the store is away."""
+ENOUGH = 1000
+"""Drafts that are written at once, but for an entry of more: one statement, and others are made meanwhile."""
 READ = 10_000
 """Events of others that are read at once."""
 
@@ -265,9 +267,11 @@ class Journal:
         rest = last + self.pause - time.monotonic()
         if rest > 0 and self._entries and not self._stop:
             time.sleep(rest)
+        entries, drafts = [], 0
         with self._wake:
-            entries = list(self._entries)
-            self._entries.clear()
+            while self._entries and (not entries or drafts + len(self._entries[0].drafts) <= ENOUGH):
+                entries.append(self._entries.popleft())
+                drafts += len(entries[-1].drafts)
         return entries
 
     def _attempt(self, entries: list[_Entry]) -> bool:
