@@ -201,6 +201,22 @@ def test_a_worn_pool_wastes_nothing_and_ranks_exactly(ties: Literal["random", "o
         assert pool.rank(5000) == twin.rank(5000)
 
 
+@pytest.mark.parametrize("strings", [False, True])
+@pytest.mark.parametrize("count", [False, True])
+def test_pick_is_serve_in_columns(strings: bool, count: bool) -> None:
+    pools = [SegmentedPool("hellinger-ucb", enough=30, seed=1) for _ in range(2)]
+    for pool in pools:
+        pool.load([f"c{j}" for j in range(50)] if strings else range(50), 2, 1)
+    for segment in ("", "x", "x", "y", ""):
+        ranked = pools[0].serve(9, segment, exclude=[3, "c3"], count=count)
+        names, scores = pools[1].pick(9, segment, exclude=[3, "c3"], count=count)
+        assert names == [row.id for row in ranked]
+        assert scores == [row.score for row in ranked]
+    assert pools[0].pooled.rank(50) == pools[1].pooled.rank(50)
+    assert pools[0].segment("x").rank(50) == pools[1].segment("x").rank(50)
+    assert pools[1].pooled.rounds == 100 + count * 45
+
+
 def test_a_pool_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hellinger.pool._store.MOST_ITEMS", 3)
     pool = Pool("hellinger-ucb")

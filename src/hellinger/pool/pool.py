@@ -286,11 +286,30 @@ class Pool:
     ) -> list[Ranked]:
         """:meth:`rank`, and count an impression of each at once; not if ``count`` is false (confirm by record)."""
         ranked = self.rank(k, exclude=exclude, tags=tags, among=among)
-        if count and ranked:
-            found = len(ranked)
+        self._served(len(ranked) if count else 0)
+        return ranked
+
+    def pick(
+        self,
+        k: int,
+        *,
+        exclude: Names = _NOBODY,
+        tags: Iterable[str] | None = None,
+        among: Names | None = None,
+        count: bool = True,
+    ) -> tuple[list[Id], list[float]]:
+        """:meth:`serve`, for callers that need ids and indices alone, each as a list: half of the time it takes."""
+        found, _ = self._best(k, exclude, tags, among)
+        names = self._store.ids.of(self._store.state.items, self._slots[:found])
+        scores: list[float] = self._rows[:found, 1].view(np.float64).tolist()
+        self._served(found if count else 0)
+        return names, scores
+
+    def _served(self, found: int) -> None:
+        """Count an impression of each of the best so many."""
+        if found:
             self._count(self._slots[:found], self._ones[:found], self._zeros[:found])
         self._version += 1
-        return ranked
 
     def draw(
         self,

@@ -149,11 +149,22 @@ class SegmentedPool:
         """:meth:`rank`, and count an impression of each, in the segment and pooled."""
         decides = self.deciding(segment)
         ranked = decides.serve(k, count=count, **filters)
-        if count and segment:
-            other = self.pooled if decides is not self.pooled else self.segment(segment)
-            other.record_many([content.id for content in ranked], 1)
-        self._follow()
+        self._served(decides, segment, [content.id for content in ranked] if count and segment else [])
         return ranked
+
+    def pick(self, k: int, segment: str = "", *, count: bool = True, **filters: Any) -> tuple[list[Id], list[float]]:
+        """:meth:`serve`, for callers that need ids and indices alone, each as a list."""
+        decides = self.deciding(segment)
+        names, scores = decides.pick(k, count=count, **filters)
+        self._served(decides, segment, names if count and segment else [])
+        return names, scores
+
+    def _served(self, decides: Pool, segment: str, names: list[Id]) -> None:
+        """Count these, which one pool has, in the other that is to know of them."""
+        if names:
+            other = self.pooled if decides is not self.pooled else self.segment(segment)
+            other.record_many(names, 1)
+        self._follow()
 
     def sweep(self) -> None:
         """Let contents go that are beyond hope by the pooled counts."""

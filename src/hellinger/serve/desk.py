@@ -180,8 +180,8 @@ class Desk:
         ledger.apply(Logged(1, "item/1", "item", 0, ""), {"id": "a", "tags": ["t"], "expires_at": None})
         pools = Pools(ledger, self.variants, learning=self.pools.learning, enough=0)
         for pool in pools.of.values():
-            pool.serve(1)
-            pool.serve(1, exclude=["b"], tags=["t"])
+            pool.pick(1)
+            pool.pick(1, exclude=["b"], tags=["t"])
             pool.record_many(["a", "a"], "", [1, 1], [1, 1])
         for real in self.pools.of.values():
             if len(real):
@@ -205,15 +205,19 @@ class Desk:
         pool = self.pools.of[variant]
         drawn = self.random_share > 0 and self.rng.random() < self.random_share
         propensities: float | list[float] | None = None
-        if self.random_share > 0:
-            ranked, propensities = self._explore(variant, query, drawn) if len(pool) else ([], [])
-        elif len(pool) == 0:
-            ranked = []
+        chosen: Any = []
+        scores: Sequence[float | None] = []
+        if len(pool) == 0:
+            propensities = [] if self.random_share > 0 else None
+        elif self.random_share > 0:
+            ranked, propensities = self._explore(variant, query, drawn)
+            chosen, scores = [one.id for one in ranked], [one.score for one in ranked]
         else:
-            ranked = pool.serve(query.k, segment, count=count, **self._filters(variant, query))
+            chosen, scores = pool.pick(query.k, segment, count=count, **self._filters(variant, query))
             propensities = None if variant in self._stochastic else 1.0
-        rid = name or new_request(at)
-        items, scores = _columns(ranked)
+        if math.inf in scores:  # which JSON has no word for
+            scores = [None if score == math.inf else score for score in scores]
+        rid, items = name or new_request(at), tuple(chosen)
         fields = {
             "variant": variant,
             "policy": self.variants[variant],
@@ -224,8 +228,8 @@ class Desk:
             "random": drawn,
             "counted": self.counted,
             "through": self.ledger.seq,
-            "items": list(items),
-            "scores": list(scores),
+            "items": chosen,
+            "scores": scores,
             "propensities": propensities,
         }
         if name is not None:
@@ -435,17 +439,6 @@ class Desk:
                 score, gone = scores.get(j), left.get(slot)
                 out[j][variant] = {"impressions": n[j], "rewards": s[j], "score": score, "left": gone}
         return out
-
-
-def _columns(ranked: list[Ranked]) -> tuple[tuple[str, ...], Sequence[float | None]]:
-    """Ids and scores; None for a score without limit, which JSON has no word for."""
-    if not ranked:
-        return (), ()
-    columns: Any = zip(*ranked, strict=True)
-    ids, scores, _, _ = columns
-    if math.inf in scores:
-        scores = [None if score == math.inf else score for score in scores]
-    return ids, scores
 
 
 def _not_ranked(item: str) -> str:

@@ -267,7 +267,8 @@ class Journal:
         rest = last + self.pause - time.monotonic()
         if rest > 0 and self._entries and not self._stop:
             time.sleep(rest)
-        entries, drafts = [], 0
+        entries: list[_Entry] = []
+        drafts = 0
         with self._wake:
             while self._entries and (not entries or drafts + len(self._entries[0].drafts) <= ENOUGH):
                 entries.append(self._entries.popleft())
