@@ -97,6 +97,32 @@ def run(scenario: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(asyncio.wait_for(scenario(), 300))
 
 
+def test_a_commit_has_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What waits is written some at a time, in order; an entry of more than that by itself, and whole."""
+    monkeypatch.setattr("hellinger.serve.journal.ENOUGH", 4)
+
+    async def scenario() -> None:
+        async with running(tmp_path, seed=1) as (service, trouble):
+            sizes: list[int] = []
+            append = trouble._store.append
+
+            def counted(events: Any, after: int) -> Any:
+                sizes.append(len(events))
+                return append(events, after)
+
+            monkeypatch.setattr(trouble._store, "append", counted)
+            names = iter(f"c{number}" for number in range(100))
+            with service.journal._wake:  # the writer waits outside, so that all of these are there when it looks
+                written = [service.describe(items(*(next(names) for _ in range(size)))) for size in (2, 2, 3, 9, 1, 1)]
+                tasks = [asyncio.ensure_future(each) for each in written]
+                await asyncio.sleep(0)
+            await asyncio.gather(*tasks)
+            assert sizes == [4, 3, 9, 2]
+            assert len(service.desk.ledger.catalogue.ids) == 18
+
+    run(scenario)
+
+
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_an_append_that_fails(tmp_path: Path, when: str) -> None:
     """Before anything is written, or when all is and the answer is lost: told to the client, counted once."""
