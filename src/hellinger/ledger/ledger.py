@@ -61,17 +61,19 @@ class Counts:
         noted[0].extend(slots)
         noted[1].extend(n)
         noted[2].extend(s)
-        if len(noted[0]) > 20_000:
+        if len(noted[0]) > 1_000:  # not more: rankings wait meanwhile
             self._settle()
 
     def _settle(self) -> None:
         slots, n, s = self._noted
         if slots:
             self._noted = ([], [], [])
-            size = max(slots) + 1
+            places = np.array(slots)
+            size = int(places.max()) + 1
             self._n, self._s = grown(self._n, size), grown(self._s, size)
-            np.add.at(self._n, slots, n)
-            np.add.at(self._s, slots, s)
+            for column, values in ((self._n, n), (self._s, s)):
+                if any(values):  # rankings bring no rewards, and feedback seldom impressions
+                    np.add.at(column, places, np.array(values))
 
     def of(self, slots: npt.NDArray[np.intp] | slice, size: int) -> Columns:
         """Impressions and rewards of these contents, in a catalogue of so many."""
