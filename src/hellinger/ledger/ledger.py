@@ -160,8 +160,6 @@ class Ledger:
     ) -> None:
         """Take in the next events of the log: place of each, itself, and :attr:`~Logged.said`.
 
-        Of feedback the latter may hold the request itself instead of its name.
-
         Rankings in ``counted`` were opened before the log had them, and are taken out of it. Feedback, by far the most
         of all, is gathered and counted together: this loop is as short as it can be, since all throughput passes here.
         """
@@ -170,9 +168,8 @@ class Ledger:
         for seq, (event, said) in events:
             kind = event.kind
             if kind == "feedback":
-                request, item, what, points, late, _ = said
-                if request.__class__ is str:
-                    request = held(request)
+                name, item, what, points, late, _ = said
+                request = held(name)
                 if request is not None:  # else compacted away: older than anything that could still be learned
                     given = request.given
                     if len(given) != 1 or what not in given or item in given[what]:

@@ -50,7 +50,7 @@ class Draft(NamedTuple):
 
     event: Event
     fields: Any
-    """A dictionary; of feedback a tuple like :class:`hellinger.events.Said`, with the request for its name."""
+    """A dictionary; of feedback a tuple, :class:`hellinger.events.Said`."""
 
     @classmethod
     def of(cls, key: str, kind: str, at: int, fields: dict[str, Any]) -> Draft:
@@ -288,7 +288,7 @@ class Desk:
         out = Sorted([], [], set(), [], [], [])
         keys: list[str] = []
         bodies: list[str] = []
-        said: list[tuple[Request, str, str, float, bool, int | None]] = []
+        said: list[tuple[str, str, str, float, bool, int | None]] = []
         request_of, weights, since = self.ledger.requests.held.get, self.weights, at - self.window
         for j, (name, item, kind, value, happened) in enumerate(given):
             request = request_of(name)
@@ -315,7 +315,7 @@ class Desk:
                 body = dumps({"points": worth, "late": late, "happened": happened}).decode()
             keys.append(f"{name}/{kind}/{shown}")
             bodies.append(body)
-            said.append((request, shown, kind, worth, late, happened))
+            said.append((name, shown, kind, worth, late, happened))  # by name: the log may bring the request itself
             out.places.append(j)
         # named tuples, two for every event, all at once: their own way of being made takes three times as long
         events = map(_tuple, repeat(Event), zip(keys, repeat("feedback"), repeat(at), bodies, strict=False))
