@@ -298,7 +298,7 @@ class Pool:
         among: Names | None = None,
         count: bool = True,
     ) -> tuple[list[Id], list[float]]:
-        """:meth:`serve`, for callers that need ids and indices alone, each as a list: half of the time it takes."""
+        """:meth:`serve`, for callers that need ids and indices alone, each as a list: a fifth of the time less."""
         found, _ = self._best(k, exclude, tags, among)
         names = self._store.ids.of(self._store.state.items, self._slots[:found])
         scores: list[float] = self._rows[:found, 1].view(np.float64).tolist()
@@ -316,7 +316,7 @@ class Pool:
         k: int,
         rng: random.Random,
         *,
-        exclude: Names = (),
+        exclude: Names = _NOBODY,
         tags: Iterable[str] | None = None,
         among: Names | None = None,
     ) -> tuple[list[Ranked], int]:
@@ -327,8 +327,8 @@ class Pool:
         slots = slots[items["hidden"][slots] == 0]
         if tags is not None:
             slots = slots[self._having(tags)[items["tags"][slots]]]
-        if not (isinstance(exclude, tuple) and not exclude):
-            slots = np.setdiff1d(slots, self._known(exclude), assume_unique=True)
+        if exclude is not _NOBODY:
+            slots = slots[~np.isin(slots, self._known(exclude))]
         drawn = slots[rng.sample(range(slots.size), min(int(k), slots.size))]
         names, scores = self._store.ids.of(self._store.state.items, drawn), self._values(drawn).tolist()
         n, s = (items[what][drawn] * self._scale for what in ("n", "s"))

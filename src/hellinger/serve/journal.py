@@ -329,8 +329,7 @@ class Journal:
             holds += names
         thread = self.store.thread(missing) if missing else []
         # only now: were it said before, what a failure above keeps from the desk would never come again
-        own = filter(None, seqs) if None in seqs else seqs[-1:]
-        self._after = max([after, *own, *(event.seq for event in events[-1:])])
+        self._after = max([after, *filter(None, seqs), *(event.seq for event in events[-1:])])
         self._tell(self._took, entries, places, events, thread, names)
 
     def _tell(self, what: Callable[..., None], *arguments: object) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import fcntl
 import functools
 import itertools
-import operator
 import os
 import sqlite3
 import threading
@@ -39,7 +38,6 @@ _ROWS = 1024  # in one statement: SQLite may have been built to take no more tha
 _WAL_BYTES = 32 << 20  # where the thread that keeps it small lags so far behind, the writer does it itself
 _PAGE_BYTES = 4096
 _ROW_BYTES = 1024  # about what a row takes besides its body, in pages of indices
-_BODY = operator.itemgetter(3)
 _LOAD = "INSERT INTO events (seq, key, kind, at, body) VALUES (?, ?, ?, ?, ?)"
 
 
@@ -166,7 +164,7 @@ class SqliteStore(SqlStore):
                 with self._turn:
                     connection = self._the_writer()
                     done = self._once_free(lambda: _insert_rows(connection, events))
-                    self._keeper.wrote(sum(map(len, map(_BODY, events))) + _ROW_BYTES * len(events))
+                    self._keeper.wrote(sum(len(event[3]) for event in events) + _ROW_BYTES * len(events))
                     return done
             except sqlite3.Error as error:
                 raise self._said(error) from error
