@@ -118,20 +118,21 @@ def same_pools(desk: Desk, ledger: Ledger) -> None:
     fresh = Pools(ledger, VARIANTS, learning=desk.pools.learning, enough=None, leaving=by_pool)
     for variant, pool in desk.pools.of.items():
         other = fresh.of[variant]
-        same_pool(pool.pooled, other.pooled)
+        names, others = desk.ledger.catalogue.ids, ledger.catalogue.ids
+        same_pool(pool.pooled, names, other.pooled, others)
         some = {segment for segment, own in pool.segments.items() if own.rounds}
         assert some == {segment for segment, own in other.segments.items() if own.rounds}
         for segment in some:
-            same_pool(pool.segments[segment], other.segments[segment])
+            same_pool(pool.segments[segment], names, other.segments[segment], others)
 
 
-def same_pool(one: Pool, other: Pool) -> None:
+def same_pool(one: Pool, names: list[str], other: Pool, others: list[str]) -> None:
     assert one.rounds == other.rounds
-    assert _catalogue(one) == _catalogue(other)
+    assert _catalogue(one, names) == _catalogue(other, others)
 
 
-def _catalogue(pool: Pool) -> dict[object, tuple[float, float, frozenset[str], bool]]:
-    stats = {name: pool.stats(name) for name in pool.ids}
+def _catalogue(pool: Pool, names: list[str]) -> dict[str, tuple[float, float, frozenset[str], bool]]:
+    stats = {names[int(slot)]: pool.stats(slot) for slot in pool.ids}
     return {name: (s.impressions, s.rewards, s.tags, s.hidden) for name, s in stats.items()}
 
 
@@ -284,7 +285,7 @@ def check_ranking(desk: Desk, query: Query, draft: Draft, at: int) -> None:
     for name, slot in held.slots.items():
         due = desk.leaving.age is not None and at >= held["added_at"][slot] + desk.leaving.age * HOUR
         due = due or 0 < held["expires_at"][slot] <= at
-        if held["state"][slot] == SHOWN and not due and (name in pool or name in fields["items"]):
+        if held["state"][slot] == SHOWN and not due and (slot in pool or name in fields["items"]):
             eligible.add(name)
     if query.tags is not None:
         eligible = {name for name in eligible if set(held.tags_of(held.slots[name])) & set(query.tags)}
@@ -428,7 +429,7 @@ def test_a_segment_ranks_by_its_own_counts_when_it_has_enough() -> None:
 
 
 def stats(copy: Copy, variant: str, item: str) -> tuple[float, float]:
-    found = copy.desk.pools.of[variant].pooled.stats(item)
+    found = copy.desk.pools.of[variant].pooled.stats(copy.desk.ledger.catalogue.slots[item])
     return found.impressions, found.rewards
 
 
@@ -630,7 +631,7 @@ def test_a_content_leaves_one_variant_and_not_the_other() -> None:
     copy.chores(START)
     assert copy.desk.about("a")["one"]["left"]["reason"] == "graduated"
     assert copy.desk.about("a")["two"]["left"] is None
-    assert "a" in copy.desk.pools.of["two"]
+    assert copy.desk.ledger.catalogue.slots["a"] in copy.desk.pools.of["two"]
     assert copy.give(drafts[0].event.key, "a") == "accepted"
     copy.flush()
     assert copy.desk.about("a")["one"]["rewards"] == 1

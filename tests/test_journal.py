@@ -73,9 +73,10 @@ async def running(path: Path, **settings: Any) -> AsyncIterator[tuple[Service, T
         recovery.advance(trouble[0]._store, fold)
         assert differences(service.desk.ledger, fold) == []
         for name, pool in service.desk.pools.of.items():
-            for item in pool.pooled.ids:
-                n, s = fold.sums([fold.catalogue.slots[str(item)]], variants=[name, COMMON])
-                assert pool.pooled.stats(item)[:2] == (n[0], s[0]), item
+            for slot in pool.pooled.ids:
+                item = service.desk.ledger.catalogue.ids[int(slot)]
+                n, s = fold.sums([fold.catalogue.slots[item]], variants=[name, COMMON])
+                assert pool.pooled.stats(slot)[:2] == (n[0], s[0]), item
         assert service.desk.pending == {}
         assert service.desk.named == {}
         assert service.desk.ledger.requests._pins == {}

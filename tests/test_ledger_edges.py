@@ -63,3 +63,27 @@ def test_feedback_is_named_by_its_key() -> None:
     assert short.fields == told
     assert short._replace(body=orjson.dumps(told).decode()).fields == told
     assert short.said == tuple(told.values())
+
+
+def test_what_was_not_ranked_earns_nothing() -> None:
+    """No service writes such events; in a log that has one all the same, it is nobody's."""
+    item: dict[str, Any] = {"tags": [], "expires_at": None}
+    rank = {"variant": "ucb1", "segment": None, "counted": False, "through": 2, "items": ["a"]}
+    events = [
+        Logged(1, "item/1", "item", 0, orjson.dumps(item | {"id": "a"}).decode()),
+        Logged(2, "item/2", "item", 0, orjson.dumps(item | {"id": "b"}).decode()),
+        Logged(3, "R", "rank", 0, orjson.dumps(rank).decode()),
+        Logged(4, "R/click/b", "feedback", 0, '{"points": 1.0, "late": false, "happened": null}'),
+        Logged(5, "R/seen!/b", "seen", 0, '{"request": "R", "item": "b"}'),
+    ]
+    ledger, other = Ledger(), Ledger()
+    for event in events:
+        ledger.apply(event)
+    other.requests.recall(events[2:], 5)
+    for held in (ledger, other):
+        found = held.requests.get("R")
+        assert found is not None
+        assert (found.given, found.reward, found.seen) == ({}, 0.0, None)
+    assert ledger.seq == 5
+    assert ledger.series.totals["ucb1"] == [1.0, 0.0, 0.0]
+    assert [column.sum() for column in ledger.whole()] == [0.0, 0.0]

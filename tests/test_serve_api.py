@@ -829,9 +829,9 @@ def test_shared_learning(tmp_path: Path) -> None:
         (shown,) = [item["id"] for item in answer["items"]]
         assert api.feedback((answer["request_id"], shown))["accepted"] == 1
         assert {api.rank(1, user="ada")["variant"] for _ in range(5)} == {answer["variant"]}
-        pools = api.service.desk.pools.of
-        assert {pool.pooled.stats(shown).rewards for pool in pools.values()} == {1}
-        assert len({pool.pooled.stats(shown).impressions for pool in pools.values()}) == 1
+        pools, slot = api.service.desk.pools.of, api.service.desk.ledger.catalogue.slots[shown]
+        assert {pool.pooled.stats(slot).rewards for pool in pools.values()} == {1}
+        assert len({pool.pooled.stats(slot).impressions for pool in pools.values()}) == 1
         assert api.get("/v1/experiment")["sample_ratio"] is None
 
 

@@ -306,7 +306,7 @@ def test_a_tampered_count_is_found(served: Served, monkeypatch: pytest.MonkeyPat
 
     async def sneak(driver: Driver) -> list[str]:
         ledger = served.service.desk.ledger
-        ledger.counts["ucb1", ""].note([ledger.catalogue.slots["own-1"]], [1.0], [0.0])  # nobody was shown it
+        ledger.counts["ucb1", ""].show([ledger.catalogue.slots["own-1"]])  # nobody was shown it
         return []
 
     monkeypatch.setattr(Driver, "_resolve", sneak)

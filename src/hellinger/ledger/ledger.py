@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, MutableMapping, Sequence
-from itertools import compress, repeat
 from typing import Any, Protocol
 
 import numpy as np
@@ -23,8 +23,11 @@ COMMON = ""
 """Instead of a variant: counts brought in from elsewhere, which every variant learns from."""
 
 
-_Row = tuple[str, float, float, float, int, str]
-"""An item, impressions, rewards; its request's reward now, catalogue and segment."""
+_Row = tuple[int, float, float, float, str]
+"""A slot, impressions, rewards; its request's reward now, and segment."""
+
+Floats = npt.NDArray[np.float64]
+Slots = npt.NDArray[np.int64]
 
 Columns = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
 """Impressions and rewards."""
@@ -42,43 +45,48 @@ def added(columns: Iterable[Columns], size: int) -> Columns:
 class Counts:
     """Impressions and rewards of each content, by slot, in one variant and segment.
 
-    What is noted is added up when it is asked for, or when much has gathered: one at a time would cost ten times more.
+    Impressions of rankings are added up when they are asked for, or when many have gathered: twenty at a time would
+    cost ten times more.
     """
 
-    __slots__ = ("_n", "_noted", "_s", "rounds")
+    __slots__ = ("_n", "_s", "_shown", "rounds")
 
     def __init__(self) -> None:
-        self._n: npt.NDArray[np.float64] = np.zeros(0)
-        self._s: npt.NDArray[np.float64] = np.zeros(0)
-        self._noted: tuple[list[int], list[float], list[float]] = ([], [], [])
+        self._n: Floats = np.zeros(0)
+        self._s: Floats = np.zeros(0)
+        self._shown: list[int] = []
         self.rounds = 0.0
         """All impressions, those of contents that have gone included."""
 
-    def note(self, slots: Sequence[int], n: Sequence[float], s: Sequence[float], gone: float = 0.0) -> None:
-        """Add to the counts of some contents; ``gone`` impressions were of contents no longer there."""
-        self.rounds += sum(n) + gone
-        noted = self._noted
-        noted[0].extend(slots)
-        noted[1].extend(n)
-        noted[2].extend(s)
-        if len(noted[0]) > 1_000:  # not more: rankings wait meanwhile
+    def show(self, slots: Sequence[int]) -> None:
+        """Add an impression of each of these contents."""
+        self.rounds += len(slots)
+        self._shown.extend(slots)
+        if len(self._shown) > 1_000:  # not more: rankings wait meanwhile
             self._settle()
 
-    def _settle(self) -> None:
-        slots, n, s = self._noted
-        if slots:
-            self._noted = ([], [], [])
-            places = np.array(slots)
-            size = int(places.max()) + 1
-            self._n, self._s = grown(self._n, size), grown(self._s, size)
+    def add(self, slots: Slots, n: Floats, s: Floats, gone: float = 0.0) -> None:
+        """Add to the counts of some contents; ``gone`` impressions were of contents no longer there."""
+        self.rounds += float(n.sum()) + gone
+        if slots.size:
+            self._reach(int(slots.max()) + 1)
             for column, values in ((self._n, n), (self._s, s)):
-                if any(values):  # rankings bring no rewards, and feedback seldom impressions
-                    np.add.at(column, places, np.array(values))
+                if values.any():  # feedback seldom brings impressions
+                    np.add.at(column, slots, values)
+
+    def _settle(self) -> None:
+        if self._shown:
+            shown, self._shown = np.array(self._shown), []
+            self._reach(int(shown.max()) + 1)
+            np.add.at(self._n, shown, 1.0)
+
+    def _reach(self, size: int) -> None:
+        self._n, self._s = grown(self._n, size), grown(self._s, size)
 
     def of(self, slots: npt.NDArray[np.intp] | slice, size: int) -> Columns:
         """Impressions and rewards of these contents, in a catalogue of so many."""
         self._settle()
-        self._n, self._s = grown(self._n, size), grown(self._s, size)
+        self._reach(size)
         return self._n[slots], self._s[slots]
 
     def set(self, slots: npt.NDArray[Any], n: npt.NDArray[Any], s: npt.NDArray[Any], size: int) -> None:
@@ -108,9 +116,7 @@ class Listener(Protocol):
     def left(self, variant: str, slot: int) -> None:
         """A content has left one variant's pool."""
 
-    def counted(
-        self, variant: str, segment: str, names: Sequence[str], n: Sequence[float], s: Sequence[float], gone: float
-    ) -> None:
+    def counted(self, variant: str, segment: str, slots: Slots, n: Floats, s: Floats, gone: float) -> None:
         """These contents are about to have so many more impressions and rewards; ``gone`` impressions were of none."""
 
 
@@ -170,21 +176,23 @@ class Ledger:
             if kind == "feedback":
                 name, item, what, points, late, _ = said
                 request = held(name)
-                if request is not None:  # else compacted away: older than anything that could still be learned
+                # None if it was compacted away: older than anything that could still be learned
+                if request is not None and (position := item if type(item) is int else request.position(item)) >= 0:
                     given = request.given
-                    if len(given) != 1 or what not in given or item in given[what]:
-                        rise = request.give(item, what, points)
+                    if len(given) != 1 or what not in given or position in given[what]:
+                        rise = request.give(position, what, points)
                     else:  # what give() would do: most feedback is of one kind
-                        given[what][item] = points
+                        given[what][position] = points
                         request.reward += points
                         rise = points
-                    shown = 0.0 if request.counted or late or not request.see(item) else 1.0
+                    shown = 0.0 if request.counted or late or not request.see(position) else 1.0
                     if rise or shown:
                         at = event.at
                         if not minute <= at < minute + MINUTE:
                             minute = self._turn_to(at)
-                        variant, segment = request.place
-                        gathered[variant].append((item, shown, rise, request.reward, request.through, segment))
+                        variant, segment = request.whose
+                        slot = (request.slots or self.slots_of(request))[position]
+                        gathered[variant].append((slot, shown, rise, request.reward, segment))
             elif kind == "seen":
                 self._seen(event, said)
                 minute = self._minute
@@ -213,49 +221,64 @@ class Ledger:
 
     def _settle(self) -> None:
         """Count what was gathered."""
-        since, slot_of = self.catalogue["since"], self.catalogue.slots.get
         for variant, rows in self._gathered.items():
             columns: Any = zip(*rows, strict=True)
-            items, n, s, rewards, through, segments = columns
-            slots = list(map(slot_of, items, repeat(-1)))  # together, so that memory is waited for once
+            slots, *counted, segments = columns
+            places, (n, s, rewards) = np.array(slots), map(np.array, counted)
             self.series.together(variant).rose(rewards, s)
-            self.series.add(variant, self._minute, 0, sum(n), sum(s))
-            places = np.array(slots)
-            there = (places >= 0) & (since[places] <= through) if since.size else np.zeros(places.size, np.bool_)
+            self.series.add(variant, self._minute, 0, float(n.sum()), float(s.sum()))
+            there = self._there(places)
             several = set(segments)
             if len(several) == 1 and there.all():
-                self._count(variant, segments[0], items, slots, n, s)
+                self._count(variant, segments[0], places, n, s)
                 continue
             for segment in sorted(several):
                 its = np.array([each == segment for each in segments])
-                here = [list(compress(column, its & there)) for column in (items, slots, n, s)]
-                gone = float(np.array(n)[its & ~there].sum())  # the name is borne by none any more, or by another
-                self._count(variant, segment, *here, gone=gone)
+                here = its & there
+                gone = float(n[its & ~there].sum())
+                self._count(variant, segment, places[here], n[here], s[here], gone)
         self._gathered.clear()
 
-    def open(self, name: str, request: Request, slots: list[int] | None = None, *, told: bool = False) -> None:
-        """Count a ranking and hold it for its feedback.
-
-        ``slots`` are those of its items, where they are known to be current; ``told`` if the listener knows already.
-        """
+    def open(self, name: str, request: Request, *, told: bool = False) -> None:
+        """Count a ranking and hold it for its feedback; ``told`` if the listener knows already."""
         self.requests.put(name, request)
         shown = len(request.items) if request.counted else 0
         self.series.add(request.variant, request.at, 1, shown, 0)
         self.series.together(request.variant).opened(len(request.items))
-        if request.counted:
-            names: Sequence[str] = request.items
-            if slots is None:
-                there = {item: slot for item in names if (slot := self._slot(item, request.through)) is not None}
-                names, slots = list(there), list(there.values())
-            ones, zeros = [1.0] * len(slots), [0.0] * len(slots)
-            self._count(request.variant, request.segment, names, slots, ones, zeros, gone=shown - len(slots), told=told)
+        if not request.counted:
+            return
+        slots = self.slots_of(request)
+        if told:
+            self._counts_of(*request.whose).show(slots)
+        else:
+            places = np.array(slots, np.int64)
+            places = places[self._there(places)]
+            ones, zeros = np.ones(places.size), np.zeros(places.size)
+            self._count(*request.whose, places, ones, zeros, float(shown - places.size))
+
+    def slots_of(self, request: Request) -> array[int]:
+        """The contents that a request showed: those that bore the names at its place in the log, −1 for none."""
+        if request.slots is None:
+            held, since = self.catalogue.slots, self.catalogue["since"]
+            found = [held.get(item, -1) for item in request.items]
+            request.slots = array("i", [j if j >= 0 and since[j] <= request.through else -1 for j in found])
+        return request.slots
+
+    def _there(self, slots: Slots) -> npt.NDArray[np.bool_]:
+        """Which of these contents have not gone for ever; a name that they bore may be another's by now."""
+        state = self.catalogue["state"]
+        there: npt.NDArray[np.bool_] = slots >= 0
+        return there & (state[slots] != DELETED) if state.size else there
 
     def _seen(self, event: Event | Logged, fields: dict[str, Any]) -> None:
-        request, item = self.requests.held.get(fields["request"]), fields["item"]
-        if request is not None and request.see(item):
+        request = self.requests.held.get(fields["request"])
+        if request is None:
+            return
+        position = request.position(fields["item"])
+        if position >= 0 and request.see(position):
             self._turn_to(event.at)
-            variant, segment = request.place
-            self._gathered[variant].append((item, 1.0, 0.0, request.reward, request.through, segment))
+            variant, segment = request.whose
+            self._gathered[variant].append((self.slots_of(request)[position], 1.0, 0.0, request.reward, segment))
 
     def _item(self, seq: int, event: Event | Logged, fields: dict[str, Any]) -> None:
         held, name = self.catalogue, fields["id"]
@@ -315,44 +338,35 @@ class Ledger:
 
     def _import(self, _seq: int, event: Event | Logged, fields: dict[str, Any]) -> None:
         variant, segment = fields["variant"] or COMMON, fields["segment"] or ""
+        slots: list[int] = []
+        counted: list[tuple[float, float]] = []
+        gone = 0.0
         for row in fields["rows"]:
             n, s = row["impressions"], row["rewards"]
             if variant != COMMON:
                 self.series.add(variant, min(row["to"] or event.at, event.at), 0, n, s)
                 self.series.together(variant).brought(n, s)
-            self._count_one(variant, segment, self.catalogue.slots.get(row["item"]), float(n), float(s))
+            slot = self.catalogue.slots.get(row["item"])
+            if slot is None:
+                gone += n
+            else:
+                slots.append(slot)
+                counted.append((n, s))
+        both = np.array(counted, np.float64).reshape(-1, 2)
+        self._count(variant, segment, np.array(slots, np.int64), both[:, 0].copy(), both[:, 1].copy(), gone)
 
     # Counts -------------------------------------------------------------------------------------------
 
-    def _slot(self, item: str, through: int) -> int | None:
-        """The content that bore this name at that place in the log, if it is still there."""
-        slot = self.catalogue.slots.get(item)
-        return slot if slot is not None and self.catalogue["since"][slot] <= through else None
+    def _count(self, variant: str, segment: str, slots: Slots, n: Floats, s: Floats, gone: float = 0.0) -> None:
+        if self.listener:
+            self.listener.counted(variant, segment, slots, n, s, gone)
+        self._counts_of(variant, segment).add(slots, n, s, gone)
 
-    def _count_one(self, variant: str, segment: str, slot: int | None, n: float, s: float) -> None:
-        if slot is not None:
-            self._count(variant, segment, [self.catalogue.ids[slot]], [slot], [n], [s])
-        else:
-            self._count(variant, segment, [], [], [], [], gone=n)
-
-    def _count(
-        self,
-        variant: str,
-        segment: str,
-        names: Sequence[str],
-        slots: Sequence[int],
-        n: Sequence[float],
-        s: Sequence[float],
-        *,
-        gone: float = 0.0,
-        told: bool = False,
-    ) -> None:
-        if self.listener and not told:
-            self.listener.counted(variant, segment, names, n, s, gone)
+    def _counts_of(self, variant: str, segment: str) -> Counts:
         counts = self.counts.get((variant, segment))
         if counts is None:
             counts = self.counts[variant, segment] = Counts()
-        counts.note(slots, n, s, gone)
+        return counts
 
     def _chosen(self, variants: Iterable[str] | None, segment: str | None) -> Iterator[Counts]:
         wanted = None if variants is None else set(variants)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -15,33 +16,43 @@ __all__ = ["Request", "Requests", "request_of", "spoken_of"]
 class Request:
     """One ranking: who made it, what it showed, and what has come of it so far."""
 
-    __slots__ = ("at", "counted", "given", "items", "place", "reward", "seen", "through")
+    __slots__ = ("at", "counted", "given", "items", "reward", "seen", "slots", "through", "whose")
 
     def __init__(
-        self, variant: str, segment: str, at: int, through: int, items: tuple[str, ...], *, counted: bool
+        self,
+        variant: str,
+        segment: str,
+        at: int,
+        through: int,
+        items: tuple[str, ...],
+        slots: array[int] | None = None,
+        *,
+        counted: bool,
     ) -> None:
-        self.place = (variant, segment)
+        self.whose = (variant, segment)
         self.at = at
         self.through = through
         self.items = items
+        self.slots = slots
+        """The contents that bore these names, −1 for one no longer there; None until :meth:`Ledger.slots_of` asks."""
         self.counted = counted
         """Whether its impressions count at serving."""
-        self.given: dict[str, dict[str, float]] = {}
-        """Points by kind of feedback and item: there are few kinds, and a dictionary for each item takes 200 bytes."""
+        self.given: dict[str, dict[int, float]] = {}
+        """Points by kind of feedback and position: there are few kinds, and a dictionary for each item is large."""
         self.reward = 0.0
         """What all its impressions have earned, each at most 1."""
-        self.seen: set[str] | None = None
-        """Items confirmed as seen, where they are to be confirmed."""
+        self.seen: set[int] | None = None
+        """Positions confirmed as seen, where they are to be confirmed."""
 
     @property
     def variant(self) -> str:
         """Who made it."""
-        return self.place[0]
+        return self.whose[0]
 
     @property
     def segment(self) -> str:
         """Of what users; empty for none."""
-        return self.place[1]
+        return self.whose[1]
 
     @classmethod
     def of(cls, at: int, fields: dict[str, Any]) -> Request:
@@ -50,24 +61,31 @@ class Request:
         segment = fields["segment"] or ""
         return cls(fields["variant"], segment, at, fields["through"], items, counted=fields["counted"])
 
-    def see(self, item: str) -> bool:
+    def position(self, item: str) -> int:
+        """Where an item stands in the ranking, from 0; −1 if it does not."""
+        try:
+            return self.items.index(item)
+        except ValueError:
+            return -1
+
+    def see(self, position: int) -> bool:
         """Note that an item was seen; whether that is an impression not counted before."""
         if self.counted:
             return False
         if self.seen is None:
             self.seen = set()
-        if item in self.seen:
+        if position in self.seen:
             return False
-        self.seen.add(item)
+        self.seen.add(position)
         return True
 
-    def give(self, item: str, kind: str, points: float) -> float:
+    def give(self, position: int, kind: str, points: float) -> float:
         """Note feedback; by how much the impression's reward, min(1, the sum of its points), rises."""
         known = self.given.setdefault(kind, {})
-        if item in known:
+        if position in known:
             return 0.0
-        before = sum(of.get(item, 0.0) for of in self.given.values())
-        known[item] = points
+        before = sum(of.get(position, 0.0) for of in self.given.values())
+        known[position] = points
         rise = min(1.0, before + points) - min(1.0, before)
         self.reward += rise
         return rise
@@ -141,11 +159,14 @@ class Requests:
                 if name not in self.held:
                     fresh[name] = Request.of(event.at, event.fields)
             elif event.seq <= through and name in fresh:
-                fields = event.fields
+                fields, request = event.fields, fresh[name]
+                position = request.position(fields["item"])
+                if position < 0:
+                    continue
                 if not fields.get("late"):
-                    fresh[name].see(fields["item"])
+                    request.see(position)
                 if event.kind == "feedback":
-                    fresh[name].give(fields["item"], fields["kind"], fields["points"])
+                    request.give(position, fields["kind"], fields["points"])
         for name, request in fresh.items():
             self.put(name, request)
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 __all__ = ["RESOLUTIONS", "Series", "Together"]
 
@@ -35,9 +35,8 @@ class Together:
         self.count += 1
         self.largest = max(self.largest, size)
 
-    def rose(self, rewards: Sequence[float], rises: Sequence[float]) -> None:
-        """Requests' rewards have risen to these, one after another."""
-        reward, rise = np.array(rewards), np.array(rises)
+    def rose(self, reward: npt.NDArray[np.float64], rise: npt.NDArray[np.float64]) -> None:
+        """Requests' rewards have risen to these, one after another, each by so much."""
         # one after another, so that the sum does not depend on how many came at once
         self.squares = float(np.cumsum(np.append(self.squares, rise * (2.0 * reward - rise)))[-1])
         self.most = max(self.most, float(reward.max()))

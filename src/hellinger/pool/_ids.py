@@ -124,6 +124,10 @@ class Ids:
 
     def known(self, items: Any, names: Iterable[Id] | npt.NDArray[np.integer[Any]]) -> Keys:
         """Where those of these ids are that are anywhere."""
+        keys = whole(names) if self.names is None else None
+        if keys is not None:
+            places: Keys = self._find(self.table, items, keys)
+            return places[places >= 0]
         listed: list[Any] = names.tolist() if isinstance(names, np.ndarray) else list(names)
         if self.names and not self._odd and set(map(type, listed)) == {str}:
             slots = self._find(self.table, items, np.fromiter(map(hash, listed), np.int64, len(listed)))

@@ -6,6 +6,7 @@ import hashlib
 import heapq
 import math
 import random
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from importlib.metadata import version
 from itertools import repeat
@@ -50,7 +51,7 @@ class Draft(NamedTuple):
 
     event: Event
     fields: Any
-    """A dictionary; of feedback a tuple, :class:`hellinger.events.Said`."""
+    """A dictionary; of feedback a tuple, :class:`hellinger.events.Said` with the item's position for its name."""
 
     @classmethod
     def of(cls, key: str, kind: str, at: int, fields: dict[str, Any]) -> Draft:
@@ -181,8 +182,8 @@ class Desk:
         pools = Pools(ledger, self.variants, learning=self.pools.learning, enough=0)
         for pool in pools.of.values():
             pool.pick(1)
-            pool.pick(1, exclude=["b"], tags=["t"])
-            pool.record_many(["a", "a"], "", [1, 1], [1, 1])
+            pool.pick(1, exclude=[1], tags=["t"])
+            pool.record_many([0, 0], "", [1, 1], [1, 1])
         for real in self.pools.of.values():
             if len(real):
                 real.rank(1)
@@ -205,7 +206,7 @@ class Desk:
         pool = self.pools.of[variant]
         drawn = self.random_share > 0 and self.rng.random() < self.random_share
         propensities: float | list[float] | None = None
-        chosen: Any = []
+        chosen: list[Any] = []
         scores: Sequence[float | None] = []
         if len(pool) == 0:
             propensities = [] if self.random_share > 0 else None
@@ -217,7 +218,7 @@ class Desk:
             propensities = None if variant in self._stochastic else 1.0
         if math.inf in scores:  # which JSON has no word for
             scores = [None if score == math.inf else score for score in scores]
-        rid, items = name or new_request(at), tuple(chosen)
+        rid, items = name or new_request(at), list(map(self.ledger.catalogue.ids.__getitem__, chosen))
         fields = {
             "variant": variant,
             "policy": self.variants[variant],
@@ -228,19 +229,19 @@ class Desk:
             "random": drawn,
             "counted": self.counted,
             "through": self.ledger.seq,
-            "items": chosen,
+            "items": items,
             "scores": scores,
             "propensities": propensities,
         }
         if name is not None:
             self.named[rid] = fields
             return Draft.of(rid, "rank", at, fields)
-        slots = self.ledger.catalogue.slots
-        request = Request(variant, segment, at, self.ledger.seq, items, counted=self.counted)
+        slots = array("i", chosen)
+        request = Request(variant, segment, at, self.ledger.seq, tuple(items), slots, counted=self.counted)
         counted_by_pool = count and self.random_share == 0
-        self.ledger.open(rid, request, list(map(slots.__getitem__, items)), told=counted_by_pool)
+        self.ledger.open(rid, request, told=counted_by_pool)
         if counted_by_pool:
-            self.pools.served(variant, segment, items)
+            self.pools.served(variant, segment, chosen)
         else:
             self.pools.settle()
         self.pending[rid] = None
@@ -248,13 +249,14 @@ class Desk:
 
     def _filters(self, variant: str, query: Query) -> dict[str, Any]:
         filters: dict[str, Any] = {}
+        slot_of = self.ledger.catalogue.slots.get
         if query.exclude:
-            filters["exclude"] = query.exclude
+            filters["exclude"] = [slot for item in query.exclude if (slot := slot_of(item)) is not None]
         if query.tags is not None:
             filters["tags"] = query.tags
         if query.among is not None:
             pool = self.pools.of[variant]
-            filters["among"] = [item for item in query.among if item in pool]
+            filters["among"] = [slot for item in query.among if (slot := slot_of(item)) is not None and slot in pool]
         return filters
 
     def _explore(self, variant: str, query: Query, drawn: bool) -> tuple[list[Ranked], list[float] | None]:
@@ -288,20 +290,19 @@ class Desk:
         out = Sorted([], [], set(), [], [], [])
         keys: list[str] = []
         bodies: list[str] = []
-        said: list[tuple[str, str, str, float, bool, int | None]] = []
+        said: list[tuple[str, int, str, float, bool, int | None]] = []
         request_of, weights, since = self.ledger.requests.held.get, self.weights, at - self.window
         for j, (name, item, kind, value, happened) in enumerate(given):
             request = request_of(name)
             if request is None:
                 out.unknown.append(j)
                 continue
-            items = request.items
             try:
-                shown = items[items.index(item)]  # the string that is there, so that its copy can go
+                position = request.items.index(item)
             except ValueError:
                 out.rejected.append((j, _not_ranked(item)))
                 continue
-            if kind in request.given and shown in request.given[kind]:
+            if kind in request.given and position in request.given[kind]:
                 out.duplicate.append(j)
                 continue
             late, worth = request.at < since, 1.0
@@ -313,9 +314,9 @@ class Desk:
             body = _CLICK
             if worth != 1.0 or happened is not None:
                 body = dumps({"points": worth, "late": late, "happened": happened}).decode()
-            keys.append(f"{name}/{kind}/{shown}")
+            keys.append(f"{name}/{kind}/{item}")
             bodies.append(body)
-            said.append((name, shown, kind, worth, late, happened))  # by name: the log may bring the request itself
+            said.append((name, position, kind, worth, late, happened))  # by name: the log may bring the request itself
             out.places.append(j)
         # named tuples, two for every event, all at once: their own way of being made takes three times as long
         events = map(_tuple, repeat(Event), zip(keys, repeat("feedback"), repeat(at), bodies, strict=False))
@@ -329,9 +330,9 @@ class Desk:
             request = self.ledger.requests.get(name)
             if request is None:
                 out.unknown.append(j)
-            elif item not in request.items:
+            elif (position := request.position(item)) < 0:
                 out.rejected.append((j, _not_ranked(item)))
-            elif request.counted or (request.seen is not None and item in request.seen):
+            elif request.counted or (request.seen is not None and position in request.seen):
                 out.duplicate.append(j)
             elif at - request.at > self.window:
                 out.late.add(j)
@@ -364,7 +365,7 @@ class Desk:
                 drafts.append(Draft.of(f"state/{new_token()}", "state", at, fields))
         for variant, slot, gone in self.pools.departures():
             since = int(held["since"][slot])
-            fields = {"variant": variant, "id": gone.id, "since": since, "reason": gone.reason}
+            fields = {"variant": variant, "id": held.ids[slot], "since": since, "reason": gone.reason}
             fields |= {"impressions": gone.impressions, "rewards": gone.rewards}
             drafts.append(Draft.of(f"leave/{variant}/{since}", "leave", at, fields))
         return drafts
@@ -429,14 +430,13 @@ class Desk:
     def about_each(self, slots: Sequence[int]) -> list[dict[str, dict[str, Any]]]:
         """The same for many contents, by slot."""
         out: list[dict[str, dict[str, Any]]] = [{} for _ in slots]
-        names = [self.ledger.catalogue.ids[slot] for slot in slots]
         for variant, pool in self.pools.of.items():
             n, s = (sums.tolist() for sums in self.ledger.sums(slots, variants=[variant]))
             left = self.ledger.gone.get(variant, {})
-            held = [j for j, name in enumerate(names) if name in pool]
-            scores = dict(zip(held, pool.pooled.scores([names[j] for j in held]).tolist(), strict=True))
+            held = [slot for slot in slots if slot in pool]
+            scores = dict(zip(held, pool.pooled.scores(held).tolist(), strict=True))
             for j, slot in enumerate(slots):
-                score, gone = scores.get(j), left.get(slot)
+                score, gone = scores.get(slot), left.get(slot)
                 out[j][variant] = {"impressions": n[j], "rewards": s[j], "score": score, "left": gone}
         return out
 

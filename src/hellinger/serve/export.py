@@ -64,9 +64,10 @@ def _ranking(name: str, at: int, fields: dict[str, Any], feedback: list[dict[str
     rewards = dict.fromkeys(request.items, 0.0)
     kinds: dict[str, list[str]] = {}
     for one in feedback:
-        request.see(one["item"])
+        place = request.position(one["item"])
+        request.see(place)
         if "kind" in one:
-            rewards[one["item"]] += request.give(one["item"], one["kind"], one["points"])
+            rewards[one["item"]] += request.give(place, one["kind"], one["points"])
             kinds.setdefault(one["item"], []).append(one["kind"])
     chances = fields["propensities"]
     common = {
@@ -87,7 +88,7 @@ def _ranking(name: str, at: int, fields: dict[str, Any], feedback: list[dict[str
             "item": item,
             "score": score,
             "propensity": chances[position - 1] if isinstance(chances, list) else chances,
-            "seen": request.counted or (request.seen is not None and item in request.seen),
+            "seen": request.counted or (request.seen is not None and position - 1 in request.seen),
             "reward": rewards[item],
             "feedback": kinds.get(item, []),
         }

@@ -57,8 +57,9 @@ def history(store: Store, item: str, since: int, last: int, *, most: int = MOST)
             known = requests.get(fields["request"])
             if known is None:
                 continue
-            shown = float(not fields.get("late") and known.see(item))
-            reward = known.give(item, fields["kind"], fields["points"]) if event.kind == "feedback" else 0.0
+            position = known.position(item)
+            shown = float(not fields.get("late") and known.see(position))
+            reward = known.give(position, fields["kind"], fields["points"]) if event.kind == "feedback" else 0.0
             cells.append((event.at, known.variant, shown, reward))
         elif event.kind == "import":
             for row in fields["rows"]:

@@ -1,11 +1,11 @@
-"""One pool for each variant, kept in step with the ledger."""
+"""One pool for each variant, kept in step with the ledger. Contents have their slots as ids in it, not their names."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from hellinger.ledger import COMMON, EXPIRED, HIDDEN, Ledger
 from hellinger.pool import Departure, Leaving, SegmentedPool
@@ -13,6 +13,8 @@ from hellinger.pool import Departure, Leaving, SegmentedPool
 __all__ = ["Learning", "Pools"]
 
 Learning = Literal["isolated", "shared"]
+Floats = npt.NDArray[np.float64]
+Slots = npt.NDArray[np.int64]
 
 
 class Pools:
@@ -48,7 +50,8 @@ class Pools:
             name: SegmentedPool(spec, enough=enough, seed=seed + number, leaving=leaving)
             for number, (name, spec) in enumerate(variants.items())
         }
-        self._waiting: dict[tuple[str, str], _Waiting] = {}
+        self._waiting: dict[tuple[str, str], list[tuple[Slots, Floats, Floats, float]]] = {}
+        """Counts by variant and segment that the pools do not know of yet."""
         self._coming: list[int] = []
         """Contents that have appeared and are not in the pools yet."""
         self._leaving: dict[str, dict[int, Departure]] = {name: {} for name in variants}
@@ -77,43 +80,39 @@ class Pools:
     def cover(self, slot: int) -> None:
         """Leave a content out of rankings."""
         self._come()
-        name = self.ledger.catalogue.ids[slot]
         for pool in self.of.values():
-            if name in pool:
-                pool.hide(name)
+            if slot in pool:
+                pool.hide(slot)
 
     def uncover(self, slot: int) -> None:
         """Take :meth:`cover` back."""
-        name = self.ledger.catalogue.ids[slot]
         for pool in self.of.values():
-            if name in pool:
-                pool.unhide(name)
+            if slot in pool:
+                pool.unhide(slot)
 
     def ends(self, slot: int) -> None:
         """Take a content out."""
-        self._collect(slot)
         self.settle()
-        self._collect(slot)
+        self._collect()
         for variant in self.of:
             self.left(variant, slot)
 
     def left(self, variant: str, slot: int) -> None:
         """Take a content out of one pool."""
         self.settle()
-        pool, name = self.of.get(variant), self.ledger.catalogue.ids[slot]
+        pool = self.of.get(variant)
         if pool is not None:
             self._leaving[variant].pop(slot, None)
             self._told.discard((variant, slot))
-            if name in pool:
-                pool.remove(name)
+            if slot in pool:
+                pool.remove(slot)
 
     def retagged(self, slot: int) -> None:
         """Put a content back with its new tags."""
         self.settle()
-        name = self.ledger.catalogue.ids[slot]
         for variant, pool in self.of.items():
-            if name in pool:
-                pool.remove(name)
+            if slot in pool:
+                pool.remove(slot)
                 self._fill(variant, pool, [slot])
         self.dates.append(slot)
 
@@ -121,18 +120,10 @@ class Pools:
         """Note that a content's date of expiry is another now."""
         self.dates.append(slot)
 
-    def counted(
-        self, variant: str, segment: str, names: Sequence[str], n: Sequence[float], s: Sequence[float], gone: float
-    ) -> None:
+    def counted(self, variant: str, segment: str, slots: Slots, n: Floats, s: Floats, gone: float) -> None:
         """Note counts, for :meth:`settle`."""
         self._come()  # before the ledger has these counts, or they would come in twice
-        waiting = self._waiting.get((variant, segment))
-        if waiting is None:
-            waiting = self._waiting[variant, segment] = _Waiting()
-        waiting.names.extend(names)
-        waiting.n.extend(n)
-        waiting.s.extend(s)
-        waiting.gone += gone
+        self._waiting.setdefault((variant, segment), []).append((slots, n, s, gone))
 
     def settle(self) -> None:
         """Bring what was noted into the pools."""
@@ -141,8 +132,9 @@ class Pools:
             return
         waiting, self._waiting = self._waiting, {}
         for (variant, segment), noted in waiting.items():
+            slots, n, s, gone = noted[0] if len(noted) == 1 else _together(noted)
             for learner in self._learners(variant):
-                _record(self.of[learner], noted.names, segment, noted.n, noted.s, noted.gone)
+                _record(self.of[learner], slots, segment, n, s, gone)
 
     def _come(self) -> None:
         """Bring contents into the pools that have appeared, many at once."""
@@ -150,13 +142,12 @@ class Pools:
             return
         self._collect()
         coming, self._coming = list(dict.fromkeys(self._coming)), []
-        ids = self.ledger.catalogue.ids
         for variant, pool in self.of.items():
             out = self.ledger.gone.get(variant, {}).keys() | self._leaving[variant].keys()
-            back = [slot for slot in coming if ids[slot] in pool]
+            back = [slot for slot in coming if slot in pool]
             if back:
-                pool.unhide([ids[slot] for slot in back])
-            self._fill(variant, pool, [slot for slot in coming if ids[slot] not in pool and slot not in out])
+                pool.unhide(back)
+            self._fill(variant, pool, [slot for slot in coming if slot not in pool and slot not in out])
 
     def departures(self) -> list[tuple[str, int, Departure]]:
         """Contents that have left a variant's pool by themselves, each told of once."""
@@ -170,21 +161,19 @@ class Pools:
         self._told.update((variant, slot) for variant, slot, _ in fresh)
         return fresh
 
-    def _collect(self, deleted: int | None = None) -> None:
-        """Note what has left, while the catalogue still knows its name: ``deleted`` has just lost it."""
-        held = self.ledger.catalogue
+    def _collect(self) -> None:
+        """Note what has left."""
         for variant, pool in self.of.items():
             for gone in pool.departures():
-                name = str(gone.id)
-                slot = deleted if deleted is not None and held.ids[deleted] == name else held.slots[name]
-                self._leaving[variant][slot] = gone
+                self._leaving[variant][int(gone.id)] = gone
 
-    def served(self, variant: str, segment: str, items: Sequence[str]) -> None:
+    def served(self, variant: str, segment: str, slots: list[int]) -> None:
         """Tell the others that learn of impressions which the variant's own pool has counted."""
         if self.learning == "shared":
+            places, ones, zeros = np.array(slots, np.int64), np.ones(len(slots)), np.zeros(len(slots))
             for name, pool in self.of.items():
                 if name != variant:
-                    _record(pool, items, segment, [1.0] * len(items), [0.0] * len(items))
+                    _record(pool, places, segment, ones, zeros)
 
     def _learners(self, variant: str) -> list[str]:
         if variant == COMMON or self.learning == "shared":
@@ -222,7 +211,6 @@ class Pools:
         if not slots:
             return
         held = self.ledger.catalogue
-        names = [held.ids[slot] for slot in slots]
         numbers = held["tags"][slots]
         tags: Any = [held.tag_sets[number] for number in numbers.tolist()] if numbers.any() else ()
         sources = self._sources(variant)
@@ -231,35 +219,26 @@ class Pools:
         for segment in self.ledger.segments:
             parts[segment] = self.ledger.sums(slots, variants=sources, segment=segment)
         shares = {segment: part for segment, part in parts.items() if part[0].any() or segment in pool.segments}
-        pool.load(names, n, s, tags=tags, parts=shares, fresh=False)
-        hidden = [names[j] for j in np.flatnonzero(held["state"][slots] == HIDDEN).tolist() if names[j] in pool]
+        pool.load(np.array(slots, np.int64), n, s, tags=tags, parts=shares, fresh=False)
+        hidden = [slots[j] for j in np.flatnonzero(held["state"][slots] == HIDDEN).tolist() if slots[j] in pool]
         if hidden:
             pool.hide(hidden)
 
 
-class _Waiting:
-    """Counts of one variant and segment that the pools do not know of yet."""
-
-    __slots__ = ("gone", "n", "names", "s")
-
-    def __init__(self) -> None:
-        self.names: list[str] = []
-        self.n: list[float] = []
-        self.s: list[float] = []
-        self.gone = 0.0
+def _together(noted: list[tuple[Slots, Floats, Floats, float]]) -> tuple[Slots, Floats, Floats, float]:
+    slots, n, s, gone = zip(*noted, strict=True)
+    return np.concatenate(slots), np.concatenate(n), np.concatenate(s), sum(gone)
 
 
-def _record(
-    pool: SegmentedPool, names: Sequence[str], segment: str, n: Sequence[float], s: Sequence[float], gone: float = 0.0
-) -> None:
+def _record(pool: SegmentedPool, slots: Slots, segment: str, n: Floats, s: Floats, gone: float = 0.0) -> None:
     """Count what concerns contents that are in the pool; of the others it is enough to know how many there were."""
     try:
-        pool.record_many(names, segment, n, s)
+        pool.record_many(slots, segment, n, s)
     except ValueError:
-        held = [j for j, name in enumerate(names) if name in pool]
-        if len(held) == len(names):
+        held = np.array([slot in pool for slot in slots.tolist()])
+        if held.all():
             raise
-        pool.record_many([names[j] for j in held], segment, [n[j] for j in held], [s[j] for j in held])
-        gone += sum(n) - sum(n[j] for j in held)
+        pool.record_many(slots[held], segment, n[held], s[held])
+        gone += float(n[~held].sum())
     if gone:
         pool.pass_over(gone, segment)
