@@ -7,14 +7,14 @@ import os
 import random
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 from hellinger.events import now
 from hellinger.ledger import Ledger
-from hellinger.serve.desk import HOUR, Draft, Feedback, Query
+from hellinger.serve.desk import HOUR, DraftRow, Feedback, Query
 from hellinger.serve.service import make_desk
 from hellinger.serve.settings import Settings
 from hellinger.store import open_store
@@ -37,8 +37,8 @@ def fill(settings: Settings, *, requests: int, items: int, days: float, k: int =
     end = now()
     start = end - round(days * 24 * HOUR)
 
-    def log(drafts: list[Draft]) -> None:
-        places = store.append([draft.event for draft in drafts], desk.ledger.seq).seqs
+    def log(drafts: Sequence[DraftRow]) -> None:
+        places = store.append([event for event, _ in drafts], desk.ledger.seq).seqs
         pairs = zip(places, drafts, strict=True)
         desk.commit_own((seq, draft) for seq, draft in pairs if seq is not None)
 
@@ -48,7 +48,7 @@ def fill(settings: Settings, *, requests: int, items: int, days: float, k: int =
     ]
     log(desk.describe(fields, start))
     rates = {f"item-{n:04d}": 0.4 * rng.random() ** 3 for n in range(items)}
-    waiting: list[Draft] = []
+    waiting: list[DraftRow] = []
     for number in range(requests):
         at = start + (end - start) * number // requests
         draft = desk.rank(Query(k), at)

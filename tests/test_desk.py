@@ -19,7 +19,7 @@ from hellinger.ledger import SHOWN, STATES, Ledger, spoken_of
 from hellinger.ledger.recovery import differences, fold
 from hellinger.ledger.snapshot import dumped, loaded
 from hellinger.pool import Leaving, Pool
-from hellinger.serve.desk import HOUR, Desk, Draft, Feedback, Query, points
+from hellinger.serve.desk import HOUR, Desk, Draft, DraftRow, Feedback, Query, points
 from hellinger.serve.pools import Pools
 from ledger_model import KINDS, NAMES, SEGMENTS, START, TAGS, Log, Model
 
@@ -41,10 +41,10 @@ class Copy:
         ledger = ledger or Ledger(cache=self.cache)
         fold(ledger, self.log.events[ledger.seq :], self.log.thread)
         self.desk = Desk(ledger, VARIANTS, **self.options)
-        self.drafts: list[Draft] = []
+        self.drafts: list[DraftRow] = []
         self.pins: list[str] = []
 
-    def write(self, drafts: Iterable[Draft]) -> None:
+    def write(self, drafts: Iterable[DraftRow]) -> None:
         """Leave drafts to be written."""
         drafts = list(drafts)
         self.desk.ledger.requests.pin(self.holds(drafts))
@@ -56,7 +56,9 @@ class Copy:
         desk, drafts = self.desk, self.drafts
         requests = desk.ledger.requests
         others = self.log.events[desk.ledger.seq :]
-        mine = [(event.seq, (event, draft.fields)) for draft in drafts if (event := self.log.append(draft.event))]
+        mine = [
+            (event.seq, (event.row, said)) for draft, said in drafts if (event := self.log.append(Event(*draft)))
+        ]
         with requests.pinned(spoken_of(others)):
             thread = self.log.thread(desk.ledger.missing(others))
             desk.commit(others, thread)
@@ -68,9 +70,9 @@ class Copy:
         self.desk.recall(self.log.thread(self.desk.missing(names)))
 
     @staticmethod
-    def holds(drafts: Iterable[Draft]) -> list[str]:
+    def holds(drafts: Iterable[DraftRow]) -> list[str]:
         """Requests that must stay in memory until these are written."""
-        return spoken_of(Logged(0, *draft.event) for draft in drafts)
+        return spoken_of(Logged(0, *event) for event, _ in drafts)
 
     # What users do, in short
 

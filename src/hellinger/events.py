@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-__all__ = ["Event", "Logged", "Said", "new_request", "new_token", "now"]
+__all__ = ["Event", "Logged", "Row", "Said", "new_request", "new_token", "now"]
 
 
 _URL = bytes.maketrans(b"+/", b"-_")
@@ -48,6 +48,10 @@ class Event(NamedTuple):
     def of(cls, key: str, kind: str, at: int, fields: dict[str, Any]) -> Event:
         """An event whose body has these fields."""
         return cls(key, kind, at, orjson.dumps(fields).decode())
+
+
+Row = tuple[str, str, int, str]
+"""An :class:`Event`, or its fields as a plain tuple, which is made in a quarter of the time."""
 
 
 class Said(NamedTuple):
@@ -69,6 +73,11 @@ class Logged(NamedTuple):
     kind: str
     at: int
     body: str
+
+    @property
+    def row(self) -> Row:
+        """The event without its place."""
+        return self[1:]
 
     @property
     def fields(self) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from hellinger.events import Event, Logged
+from hellinger.events import Logged, Row
 from hellinger.ledger.catalogue import DELETED, EXPIRED, HIDDEN, SHOWN, STATES, Catalogue, grown
 from hellinger.ledger.requests import Request, Requests, request_of
 from hellinger.ledger.series import RESOLUTIONS, Series
@@ -157,22 +157,21 @@ class Ledger:
 
     def apply(self, event: Logged, fields: dict[str, Any] | None = None) -> None:
         """Take in the next event of the log; ``fields`` if its body, not that of feedback, has been read already."""
-        self.take([(event.seq, (event, event.said if fields is None else fields))])
+        self.take([(event.seq, (event.row, event.said if fields is None else fields))])
 
     def take(
         self,
-        events: Iterable[tuple[int, tuple[Event | Logged, Any]]],
+        events: Iterable[tuple[int, tuple[Row, Any]]],
         counted: MutableMapping[str, None] | None = None,
     ) -> None:
-        """Take in the next events of the log: place of each, itself, and :attr:`~Logged.said`.
+        """Take in the next events of the log: place of each, :attr:`~Logged.row` and :attr:`~Logged.said`.
 
         Rankings in ``counted`` were opened before the log had them, and are taken out of it. Feedback, by far the most
         of all, is gathered and counted together: this loop is as short as it can be, since all throughput passes here.
         """
         held, gathered = self.requests.held.get, self._gathered
         minute = self._minute
-        for seq, (event, said) in events:
-            kind = event.kind
+        for seq, ((key, kind, at, _), said) in events:
             if kind == "feedback":
                 name, item, what, points, late, _ = said
                 request = held(name)
@@ -187,20 +186,19 @@ class Ledger:
                         rise = points
                     shown = 0.0 if request.counted or late or not request.see(position) else 1.0
                     if rise or shown:
-                        at = event.at
                         if not minute <= at < minute + MINUTE:
                             minute = self._turn_to(at)
                         variant, segment = request.whose
                         slot = (request.slots or self.slots_of(request))[position]
                         gathered[variant].append((slot, shown, rise, request.reward, segment))
             elif kind == "seen":
-                self._seen(event, said)
+                self._seen(at, said)
                 minute = self._minute
             elif kind == "rank":
-                if counted is not None and event.key in counted:
-                    del counted[event.key]
+                if counted is not None and key in counted:
+                    del counted[key]
                 else:
-                    self.open(event.key, Request.of(event.at, said))
+                    self.open(key, Request.of(at, said))
             else:
                 self._settle()
                 handler = getattr(self, f"_{kind}", None)
@@ -208,7 +206,7 @@ class Ledger:
                     raise ValueError(
                         f"a kind of event must be one that is known, but got {kind!r} at {seq}: is the log newer?"
                     )
-                handler(seq, event, said)
+                handler(seq, at, said)
             self.seq = seq
         self._settle()
 
@@ -270,22 +268,22 @@ class Ledger:
         there: npt.NDArray[np.bool_] = slots >= 0
         return there & (state[slots] != DELETED) if state.size else there
 
-    def _seen(self, event: Event | Logged, fields: dict[str, Any]) -> None:
+    def _seen(self, at: int, fields: dict[str, Any]) -> None:
         request = self.requests.held.get(fields["request"])
         if request is None:
             return
         position = request.position(fields["item"])
         if position >= 0 and request.see(position):
-            self._turn_to(event.at)
+            self._turn_to(at)
             variant, segment = request.whose
             self._gathered[variant].append((self.slots_of(request)[position], 1.0, 0.0, request.reward, segment))
 
-    def _item(self, seq: int, event: Event | Logged, fields: dict[str, Any]) -> None:
+    def _item(self, seq: int, at: int, fields: dict[str, Any]) -> None:
         held, name = self.catalogue, fields["id"]
         tags, expires_at = tuple(fields["tags"]), fields["expires_at"] or 0
         slot = held.slots.get(name)
         if slot is None:
-            slot = held.add(name, since=seq, at=event.at)
+            slot = held.add(name, since=seq, at=at)
             held.describe(slot, said=seq, tags=tags, expires_at=expires_at)
             if self.listener:
                 self.listener.appears(slot)
@@ -296,10 +294,10 @@ class Ledger:
                 self.listener.retagged(slot)
             if dated and self.listener:
                 self.listener.dated(slot)
-            if dated and held["state"][slot] == EXPIRED and not 0 < expires_at <= event.at:
+            if dated and held["state"][slot] == EXPIRED and not 0 < expires_at <= at:
                 self._turn(slot, SHOWN)
 
-    def _state(self, _seq: int, _event: Event | Logged, fields: dict[str, Any]) -> None:
+    def _state(self, _seq: int, _at: int, fields: dict[str, Any]) -> None:
         slot = self.catalogue.slots.get(fields["id"])
         if slot is None:
             return
@@ -323,20 +321,20 @@ class Ledger:
             else:
                 self.listener.vanishes(slot)
 
-    def _leave(self, _seq: int, event: Event | Logged, fields: dict[str, Any]) -> None:
+    def _leave(self, _seq: int, at: int, fields: dict[str, Any]) -> None:
         slot = self.catalogue.slots.get(fields["id"])
         if slot is None or self.catalogue["since"][slot] != fields["since"]:
             return
         self.gone.setdefault(fields["variant"], {})[slot] = {
             "reason": fields["reason"],
-            "at": event.at,
+            "at": at,
             "impressions": fields["impressions"],
             "rewards": fields["rewards"],
         }
         if self.listener:
             self.listener.left(fields["variant"], slot)
 
-    def _import(self, _seq: int, event: Event | Logged, fields: dict[str, Any]) -> None:
+    def _import(self, _seq: int, at: int, fields: dict[str, Any]) -> None:
         variant, segment = fields["variant"] or COMMON, fields["segment"] or ""
         slots: list[int] = []
         counted: list[tuple[float, float]] = []
@@ -344,7 +342,7 @@ class Ledger:
         for row in fields["rows"]:
             n, s = row["impressions"], row["rewards"]
             if variant != COMMON:
-                self.series.add(variant, min(row["to"] or event.at, event.at), 0, n, s)
+                self.series.add(variant, min(row["to"] or at, at), 0, n, s)
                 self.series.together(variant).brought(n, s)
             slot = self.catalogue.slots.get(row["item"])
             if slot is None:

@@ -77,7 +77,7 @@ def fold(ledger: Ledger, events: Sequence[Logged], thread: Callable[[list[str]],
     """Apply the log's next events; ``thread`` finds what it has of requests, as ``Store.thread`` does."""
     with ledger.requests.pinned(spoken_of(events)):
         ledger.requests.recall(thread(ledger.missing(events)), ledger.seq)
-        ledger.take((event.seq, (event, event.said)) for event in events)
+        ledger.take((event.seq, (event.row, event.said)) for event in events)
 
 
 def take_snapshot(store: Store, *, progress: Progress | None = None) -> int:

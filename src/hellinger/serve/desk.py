@@ -16,17 +16,16 @@ import numpy as np
 import numpy.typing as npt
 from orjson import dumps
 
-from hellinger.events import Event, Logged, new_request, new_token
+from hellinger.events import Event, Logged, Row, new_request, new_token
 from hellinger.experiment import Split
 from hellinger.ledger import SHOWN, Ledger, Request
 from hellinger.policies import policy
 from hellinger.pool import Leaving, Ranked
 from hellinger.serve.pools import Learning, Pools
 
-__all__ = ["Desk", "Draft", "Feedback", "FeedbackRow", "Query", "Sorted", "points"]
+__all__ = ["Desk", "Draft", "DraftRow", "Feedback", "FeedbackRow", "Query", "Sorted", "points"]
 
 HOUR = 3_600_000
-_tuple: Any = tuple.__new__
 UNIT = 2.0**-20
 """Points are whole multiples of this, so that their sums are exact in whatever order."""
 
@@ -59,6 +58,10 @@ class Draft(NamedTuple):
         return cls(Event.of(key, kind, at, fields), fields)
 
 
+DraftRow = tuple[Row, Any]
+"""The same as a plain tuple."""
+
+
 class Feedback(NamedTuple):
     """What a user did with an item of a ranking."""
 
@@ -76,7 +79,7 @@ FeedbackRow = tuple[str, str, str, float, int | None]
 class Sorted(NamedTuple):
     """Feedback, sorted by what becomes of it: indices of what was given, and drafts of what is to be logged."""
 
-    drafts: list[Draft]
+    drafts: list[DraftRow]
     places: list[int]
     """Which of those given each draft comes from."""
     late: set[int]
@@ -318,9 +321,8 @@ class Desk:
             bodies.append(body)
             said.append((name, position, kind, worth, late, happened))  # by name: the log may bring the request itself
             out.places.append(j)
-        # named tuples, two for every event, all at once: their own way of being made takes three times as long
-        events = map(_tuple, repeat(Event), zip(keys, repeat("feedback"), repeat(at), bodies, strict=False))
-        out.drafts.extend(map(_tuple, repeat(Draft), zip(events, said, strict=True)))
+        rows = zip(keys, repeat("feedback"), repeat(at), bodies, strict=False)
+        out.drafts.extend(zip(rows, said, strict=True))
         return out
 
     def sort_seen(self, given: Sequence[tuple[str, str]], at: int) -> Sorted:
@@ -411,15 +413,15 @@ class Desk:
     def commit(self, events: Iterable[Logged], thread: Iterable[Logged] = ()) -> None:
         """Take in what the log has got, in its order; ``thread`` recalls requests that these speak of."""
         self.ledger.requests.recall(thread, self.ledger.seq)
-        self.commit_own((event.seq, (event, event.said)) for event in events)
+        self.commit_own((event.seq, (event.row, event.said)) for event in events)
 
-    def commit_own(self, events: Iterable[tuple[int, tuple[Event | Logged, Any]]]) -> None:
+    def commit_own(self, events: Iterable[tuple[int, DraftRow]]) -> None:
         """The same for drafts: the place of each, and itself."""
         if self.named:
             events = list(events)
-            for _, (event, _) in events:
-                if event.kind == "rank":
-                    self.named.pop(event.key, None)
+            for _, ((key, kind, _, _), _) in events:
+                if kind == "rank":
+                    self.named.pop(key, None)
         self.ledger.take(events, self.pending)
         self.pools.settle()
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from hellinger.events import Logged
 from hellinger.ledger import spoken_of
-from hellinger.serve.desk import Desk, Draft
+from hellinger.serve.desk import Desk, DraftRow
 from hellinger.store import Store, StoreError, StoreUnavailableError
 
 __all__ = ["Journal", "JournalFullError"]
@@ -40,7 +40,7 @@ class _Entry:
 
     def __init__(
         self,
-        drafts: Sequence[Draft],
+        drafts: Sequence[DraftRow],
         lasting: bool,
         holds: Sequence[str],
         waiter: asyncio.Future[list[int | None]],
@@ -122,7 +122,7 @@ class Journal:
             raise JournalFullError(f"`waiting events <= {self.limit}` must hold, but {self.waiting} wait already")
 
     def write(
-        self, drafts: Sequence[Draft], *, lasting: bool = False, holds: Sequence[str] = ()
+        self, drafts: Sequence[DraftRow], *, lasting: bool = False, holds: Sequence[str] = ()
     ) -> asyncio.Future[list[int | None]]:
         """Write drafts; the future gives each one's place in the log, None for one that was there already.
 
@@ -307,7 +307,7 @@ class Journal:
         after = self._after
         if entries:
             began = time.perf_counter()
-            batch = [draft.event for entry in entries for draft in entry.drafts]
+            batch = [event for entry in entries for event, _ in entry.drafts]
             seqs, events = self.store.append(batch, after)
             if self.measure is not None and batch:
                 self.measure(len(batch), time.perf_counter() - began)

@@ -301,7 +301,8 @@ def feedback_rows(content: bytes) -> list[FeedbackRow]:
         rows: list[FeedbackRow] = [
             (e["request_id"], e["item"], e["kind"], 1.0, None) for e in body["events"] if len(e) == 3
         ]
-        names, items, kinds, _, _ = zip(*rows, strict=True)
+        every, items, kinds, _, _ = zip(*rows, strict=True)
+        names = set(every)
         if (
             len(body) == 1
             and len(rows) == len(body["events"])

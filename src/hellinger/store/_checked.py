@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import chain
 
 from hellinger.errors import require
-from hellinger.events import Event
+from hellinger.events import Row
 from hellinger.store.limits import KEY_BYTES, PART_BYTES
 
 __all__ = ["checked_part", "distinct"]
@@ -15,7 +15,7 @@ _TIMES = 1 << 63
 _SURE = KEY_BYTES // 4  # characters: one has four bytes at most
 
 
-def distinct(events: Sequence[Event]) -> Sequence[Event]:
+def distinct(events: Sequence[Row]) -> Sequence[Row]:
     """The events in order, less those whose key stood earlier; all must be such as a log can hold."""
     if not events:
         return events
@@ -32,13 +32,13 @@ def distinct(events: Sequence[Event]) -> Sequence[Event]:
             _require_fit(event)
     if len(set(keys)) == len(keys):
         return events
-    first: dict[str, Event] = {}
+    first: dict[str, Row] = {}
     for event in events:
-        first.setdefault(event.key, event)
+        first.setdefault(event[0], event)
     return list(first.values())
 
 
-def _require_fit(event: Event) -> None:
+def _require_fit(event: Row) -> None:
     key, kind, at, body = event
     for what, text in (("key", key), ("kind", kind)):
         size = len(text.encode("utf-8", "surrogatepass"))

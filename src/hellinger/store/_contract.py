@@ -39,7 +39,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import ClassVar, NamedTuple, Protocol, Self, runtime_checkable
 
-from hellinger.events import Event, Logged
+from hellinger.events import Logged, Row
 
 __all__ = ["Appended", "Store"]
 
@@ -80,7 +80,7 @@ class Store(Protocol):
         """
         ...
 
-    def append(self, events: Sequence[Event], after: int) -> Appended:
+    def append(self, events: Sequence[Row], after: int) -> Appended:
         """Write the events that are new, all or none; durable on return."""
         ...
 

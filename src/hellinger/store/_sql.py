@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Protocol
 import orjson
 
 from hellinger.errors import require
-from hellinger.events import Event, Logged
+from hellinger.events import Logged, Row
 from hellinger.store import _digest
 from hellinger.store._checked import checked_part, distinct
 from hellinger.store._contract import Appended
@@ -95,7 +95,7 @@ class SqlStore(ABC):
     _listed: ClassVar[str]
 
     @abstractmethod
-    def _insert(self, events: Sequence[Event]) -> tuple[int, int]:
+    def _insert(self, events: Sequence[Row]) -> tuple[int, int]:
         """Append events with different keys where the log does not hold the key; the last place, and how many."""
 
     @abstractmethod
@@ -133,7 +133,7 @@ class SqlStore(ABC):
 
     # The log ------------------------------------------------------------------------------------------
 
-    def append(self, events: Sequence[Event], after: int) -> Appended:
+    def append(self, events: Sequence[Row], after: int) -> Appended:
         """Write the events that are new, all or none; durable on return."""
         new = distinct(events)
         last, added = self._insert(new) if new else (0, 0)
@@ -144,7 +144,7 @@ class SqlStore(ABC):
         if added == len(events):
             return Appended(list(range(before + 1, last + 1)), others)
         places: dict[str, int] = dict(self._rows(_PLACES, before, last))
-        return Appended([places.pop(event.key, None) for event in events], others)
+        return Appended([places.pop(key, None) for key, _, _, _ in events], others)
 
     def read(self, after: int, limit: int) -> list[Logged]:
         """The first events after a place, in order."""

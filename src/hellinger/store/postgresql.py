@@ -24,7 +24,7 @@ import orjson
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
-from hellinger.events import Event, Logged
+from hellinger.events import Logged, Row
 from hellinger.store._migrate import VERSION_TABLE, migrate
 from hellinger.store._pool import Pool
 from hellinger.store._sql import Session, SqlStore
@@ -176,7 +176,7 @@ class PostgresqlStore(SqlStore):
 
     # What PostgreSQL does in its own way --------------------------------------------------------------
 
-    def _insert(self, events: Sequence[Event]) -> tuple[int, int]:
+    def _insert(self, events: Sequence[Row]) -> tuple[int, int]:
         try:
             batch = orjson.dumps(events, default=tuple)  # it knows tuples, but no named ones
         except TypeError as error:

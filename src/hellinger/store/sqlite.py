@@ -18,7 +18,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
-from hellinger.events import Event, Logged
+from hellinger.events import Logged, Row
 from hellinger.store._keeper import Keeper
 from hellinger.store._migrate import VERSION_TABLE, migrate
 from hellinger.store._pool import Pool
@@ -158,7 +158,7 @@ class SqliteStore(SqlStore):
 
     # What SQLite does in its own way ------------------------------------------------------------------
 
-    def _insert(self, events: Sequence[Event]) -> tuple[int, int]:
+    def _insert(self, events: Sequence[Row]) -> tuple[int, int]:
         if len(events) <= _ROWS:
             try:  # said at length: a context manager written as a generator would cost as much as the row
                 with self._turn:
@@ -248,7 +248,7 @@ class _Session:
         self.connection.executemany(_LOAD, events)
 
 
-def _insert_rows(connection: sqlite3.Connection, events: Sequence[Event]) -> tuple[int, int]:
+def _insert_rows(connection: sqlite3.Connection, events: Sequence[Row]) -> tuple[int, int]:
     # padded to a power of two, so that few statements need be prepared
     rows = 1 << (len(events) - 1).bit_length()
     values = [*itertools.chain.from_iterable(events), *itertools.repeat(None, 4 * (rows - len(events)))]

@@ -10,8 +10,8 @@ import heapq
 from collections.abc import Callable
 from typing import NamedTuple
 
-from hellinger.events import Event
-from hellinger.serve.desk import Desk, Draft, Feedback, Query
+from hellinger.events import Row
+from hellinger.serve.desk import Desk, DraftRow, Feedback, Query
 from hellinger.store import Store
 from hellinger.traffic.contents import Content
 from hellinger.traffic.world import World
@@ -43,13 +43,13 @@ class Log:
         self.seq = seq
         self._store = store
         self._size = size
-        self._waiting: list[Event] = []
+        self._waiting: list[Row] = []
 
-    def place(self, draft: Draft) -> tuple[int, Draft]:
+    def place(self, draft: DraftRow) -> tuple[int, DraftRow]:
         """The event's place, and the draft itself."""
         self.seq += 1
         if self._store is not None:
-            self._waiting.append(draft.event)
+            self._waiting.append(draft[0])
             if len(self._waiting) >= self._size:
                 self.flush()
         return self.seq, draft
@@ -83,7 +83,7 @@ class _Player:
         self.world = world
         self.desk = desk
         self.log = log
-        self.drafts: list[Draft] = []
+        self.drafts: list[DraftRow] = []
         self.due: list[tuple[int, int, Feedback]] = []
 
     def play(self, until: int, progress: Progress | None) -> Played:
