@@ -259,17 +259,16 @@ class Journal:
 
     def _next(self, last: float) -> list[_Entry] | None:
         """What waits, once the pause since the last commit is over; nothing when it is time to look what others did."""
+        rest = last + self.pause - time.monotonic()
+        if rest > 0 and not self._stop:
+            time.sleep(rest)  # before anything is waited for: to be woken twice for one commit would hold up the loop
+        entries: list[_Entry] = []
+        drafts = 0
         with self._wake:
             if not self._entries and not self._stop and not self._behind:
                 self._wake.wait(self.poll)
             if self._stop and not self._entries:
                 return None
-        rest = last + self.pause - time.monotonic()
-        if rest > 0 and self._entries and not self._stop:
-            time.sleep(rest)
-        entries: list[_Entry] = []
-        drafts = 0
-        with self._wake:
             while self._entries and (not entries or drafts + len(self._entries[0].drafts) <= ENOUGH):
                 entries.append(self._entries.popleft())
                 drafts += len(entries[-1].drafts)
