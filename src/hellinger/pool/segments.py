@@ -187,8 +187,10 @@ class SegmentedPool:
     def deciding(self, segment: str) -> Pool:
         """The pool whose counts rank for this segment."""
         own = self.segments.get(segment)
+        if own is None:
+            return self.pooled
         enough = 10 * len(self.pooled) if self.enough is None else self.enough
-        return self.pooled if own is None or own.rounds < enough else own
+        return self.pooled if own.rounds < enough else own
 
     def segment(self, segment: str) -> Pool:
         """A segment's own pool, made when first asked for."""

@@ -21,7 +21,7 @@ from hellinger.serve.logs import request_id
 
 _LOG = logging.getLogger("hellinger.serve")
 
-__all__ = ["ApiError", "answer", "body", "install_handlers"]
+__all__ = ["INSIDE", "ApiError", "answer", "body", "install_handlers"]
 
 ERROR_SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -87,6 +87,10 @@ class ApiError(HTTPException):
         self.code = code or _code(status)
 
 
+INSIDE = "something went wrong inside; the logs tell of it under this request_id"
+"""What is said of a failure that was nobody's mistake but ours."""
+
+
 def _code(status: int) -> str:
     return _CODES.get(status) or http.HTTPStatus(status).phrase.lower().replace(" ", "_").replace("-", "_")
 
@@ -113,10 +117,15 @@ def install_handlers(app: FastAPI, *, unavailable: Iterable[type[Exception]] = (
     unavailable
         Exceptions that mean "not now": answered 503 with Retry-After. What they say is for logs, not for clients.
     """
+    app.add_exception_handler(Exception, _failed)
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(RequestValidationError, _invalid)
     for kind in unavailable:
         app.add_exception_handler(kind, _unavailable)
+
+
+async def _failed(_request: Request, _error: Exception) -> Response:
+    return answer(500, INSIDE)
 
 
 async def _http_error(_request: Request, error: Exception) -> Response:

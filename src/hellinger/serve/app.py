@@ -6,12 +6,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
-from starlette.middleware import Middleware
 
 from hellinger.serve.assets import Assets
 from hellinger.serve.frame import make_app
 from hellinger.serve.keys import Keys
-from hellinger.serve.lanes import Lanes
 from hellinger.serve.live import Live
 from hellinger.serve.metrics import Metrics
 from hellinger.serve.routes import experiment, health, items, live, page, ranking
@@ -38,9 +36,9 @@ def create_app(settings: Settings, keys: Keys) -> FastAPI:
             await app.state.live.stop()
             await service.stop()
 
-    app = make_app(settings, keys, metrics, lifespan=lifespan, unavailable=[StoreUnavailableError])
+    unavailable = [StoreUnavailableError]
+    app = make_app(settings, keys, metrics, lifespan=lifespan, unavailable=unavailable, lanes=ranking.LANES)
     app.state.assets = Assets(settings.title)
-    app.user_middleware.append(Middleware(Lanes, owner=app, lanes=ranking.LANES))  # inside the shell
     for module in (ranking, items, experiment, live, health, page):
         app.include_router(module.router)
     return app

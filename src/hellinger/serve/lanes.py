@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hellinger.serve.answers import ApiError
-from hellinger.serve.shell import KEY
+from hellinger.serve.shell import HEADERS, KEY
 
 __all__ = ["Lane", "Lanes", "caller_of"]
 
@@ -60,12 +60,10 @@ class Lanes:
             return
         if message["type"] == "http.disconnect":
             return
-        key, kind = None, b""
-        for name, value in scope["headers"]:
-            if name == b"content-type":
-                kind = value
-            elif name == b"idempotency-key":
-                key = value.decode("latin-1")
+        headers: dict[bytes, bytes] = scope[HEADERS]
+        kind, key = headers.get(b"content-type", b""), None
+        if b"idempotency-key" in headers:
+            key = headers[b"idempotency-key"].decode("latin-1")
         try:
             if kind.partition(b";")[0].strip() != b"application/json" or (key is not None and not 1 <= len(key) <= 256):
                 raise ValueError
@@ -78,8 +76,8 @@ class Lanes:
         except Exception as error:
             await self._fail(error, scope, receive, send)
             return
-        headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(content))]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        told = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(content))]
+        await send({"type": "http.response.start", "status": 200, "headers": told})
         await send({"type": "http.response.body", "body": content})
 
     async def _fail(self, error: Exception, scope: Scope, receive: Receive, send: Send) -> None:
@@ -113,6 +111,8 @@ def _again(whole: bytes, receive: Receive) -> Receive:
 
 def _handler(app: FastAPI, error: Exception) -> Callable[[Request, Exception], Awaitable[Any]] | None:
     for kind in type(error).__mro__:
+        if kind is Exception:  # for the shell, which logs it
+            break
         if kind in app.exception_handlers:
             return app.exception_handlers[kind]  # type: ignore[return-value]
     return None

@@ -43,6 +43,7 @@ def run(settings: Settings, app_factory: Callable[[], Any]) -> None:
             http="httptools",
             ws="none",
             lifespan="on",
+            interface="asgi3",
             log_config=None,
             access_log=False,
             proxy_headers=False,  # whoever can reach the port could name any client
@@ -73,8 +74,11 @@ class _Opened:
         self._app = app
         self.failure: Exception | None = None
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        await self._app(scope, receive, self._hearing(send) if scope["type"] == "lifespan" else send)
+    def __call__(self, scope: Any, receive: Any, send: Any) -> Awaitable[None]:
+        answered: Awaitable[None] = self._app(
+            scope, receive, self._hearing(send) if scope["type"] == "lifespan" else send
+        )
+        return answered
 
     def _hearing(self, send: Callable[[Any], Awaitable[None]]) -> Callable[[Any], Awaitable[None]]:
         async def hear(message: Any) -> None:

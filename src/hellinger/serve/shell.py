@@ -19,16 +19,19 @@ from fastapi import FastAPI
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hellinger.serve.access import Door, Doors, Pace, own_host, same_origin
-from hellinger.serve.answers import ApiError, body
+from hellinger.serve.answers import INSIDE, ApiError, body
 from hellinger.serve.keys import Keys
 from hellinger.serve.logs import request_id
 from hellinger.serve.metrics import Metrics
 from hellinger.serve.settings import Settings
 
-__all__ = ["KEY", "Shell"]
+__all__ = ["HEADERS", "KEY", "Shell"]
 
 KEY = "hellinger.key"
 """Where a request's scope has the :class:`~hellinger.serve.keys.Key` it came with, or None."""
+
+HEADERS = "hellinger.headers"
+"""Where it has its headers as a dictionary."""
 
 _LOG = logging.getLogger("hellinger.serve")
 _ACCESS = logging.getLogger("hellinger.access")
@@ -68,7 +71,7 @@ class _RefusedError(Exception):
 
 
 class Shell:
-    """The middleware. Added by :func:`hellinger.serve.frame.make_app`.
+    """The middleware, outside of everything. Added by :func:`hellinger.serve.frame.make_app`.
 
     Parameters
     ----------
@@ -101,7 +104,7 @@ class Shell:
             burst = settings.rate_burst or max(1, math.ceil(2 * settings.rate_limit))
             self._pace = Pace(settings.rate_limit, burst, **({"clock": clock} if clock else {}))
         self._doors: Doors | None = None
-        self._prefix = secrets.token_hex(6)
+        self._prefix = secrets.token_hex(6).encode()
         self._numbers = itertools.count(1)
         self._hosts: set[bytes] = set()
 
@@ -115,9 +118,10 @@ class Shell:
             return
         begun = perf_counter()
         headers: dict[bytes, bytes] = dict(scope["headers"])
+        scope[HEADERS] = headers
         name = headers.get(b"x-request-id")
         if name is None or not _GOOD_ID(name):
-            name = b"%s-%x" % (self._prefix.encode(), next(self._numbers))
+            name = b"%s-%x" % (self._prefix, next(self._numbers))
         request_id.set(name.decode())
         doors = self._doors
         if doors is None:  # not sooner: routes may be added until the first request
@@ -151,8 +155,7 @@ class Shell:
         except Exception:
             _LOG.exception("%s %s failed", scope["method"], path)
             if not status:
-                message = "something went wrong inside; the logs tell of it under this request_id"
-                await _answer(deliver, 500, message, [], None)
+                await _answer(deliver, 500, INSIDE, [], None)
         seconds = perf_counter() - begun
         figures = door.figures if door is not None else doors.stranger(scope["method"])
         figures.observe(status, seconds)
