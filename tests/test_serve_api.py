@@ -570,6 +570,19 @@ def test_when_too_much_waits_nothing_is_counted(api: Api, tag: str, monkeypatch:
     assert api.item(tag)["impressions"] == 0
 
 
+def test_a_failure_in_a_fast_lane_is_logged_and_told_as_any_other(
+    api: Api, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails(*_: object) -> None:
+        raise RuntimeError("SELECT secret")
+
+    monkeypatch.setattr(api.service.desk, "rank", fails)
+    answer = api.send("POST", "/v1/rank", json={})
+    refused(answer, 500, "internal")
+    assert "SELECT" not in answer.text
+    assert any(record.exc_info and "SELECT secret" in str(record.exc_info[1]) for record in caplog.records)
+
+
 # Figures and the document -----------------------------------------------------------------------------------
 
 
