@@ -56,9 +56,7 @@ class Copy:
         desk, drafts = self.desk, self.drafts
         requests = desk.ledger.requests
         others = self.log.events[desk.ledger.seq :]
-        mine = [
-            (event.seq, (event.row, said)) for draft, said in drafts if (event := self.log.append(Event(*draft)))
-        ]
+        mine = [(event.seq, (event.row, said)) for draft, said in drafts if (event := self.log.append(Event(*draft)))]
         with requests.pinned(spoken_of(others)):
             thread = self.log.thread(desk.ledger.missing(others))
             desk.commit(others, thread)
