@@ -239,6 +239,26 @@ def test_one_key_asked_many_times_at_once(tmp_path: Path) -> None:
     run(scenario)
 
 
+def test_a_key_that_the_log_had_while_it_was_away(tmp_path: Path) -> None:
+    """Such a ranking was shown and never counts; nothing of it is kept."""
+
+    async def scenario() -> None:
+        async with running(tmp_path, request_cache=0) as (service, trouble):
+            await service.describe(items(*"abcdef"))
+            first = await service.rank(Query(2), "key")
+            trouble.before |= {"append": 3, "read": 3}
+            await service.rank(Query(1))
+            assert service.journal.away
+            again = await service.rank(Query(2), "key")
+            assert again["request_id"] == first["request_id"]
+            assert len(service.desk.named) == 1
+            await settled(service)
+            assert service.desk.named == {}
+            assert await service.rank(Query(2), "key") == first
+
+    run(scenario)
+
+
 def test_a_store_that_only_reads_is_away(tmp_path: Path) -> None:
     """Until a write succeeds, though reading works."""
 

@@ -419,11 +419,15 @@ class Desk:
         """The same for drafts: the place of each, and itself."""
         if self.named:
             events = list(events)
-            for _, ((key, kind, _, _), _) in events:
-                if kind == "rank":
-                    self.named.pop(key, None)
+            self.forget(draft for _, draft in events)
         self.ledger.take(events, self.pending)
         self.pools.settle()
+
+    def forget(self, drafts: Iterable[DraftRow]) -> None:
+        """Let go of what was remembered of rankings made under a name: the log has them, or others in their place."""
+        for (key, kind, _, _), _ in drafts:
+            if kind == "rank":
+                self.named.pop(key, None)
 
     def about(self, item: str) -> dict[str, dict[str, Any]]:
         """Counts and index of a content under each variant."""

@@ -187,7 +187,9 @@ class Journal:
         drafts = chain.from_iterable(entry.drafts for entry in entries)
         mine: Iterable[Any] = zip(chain.from_iterable(places), drafts, strict=True)  # in the order of the log
         if any(None in seqs for seqs in places):
-            mine = ((seq, draft) for seq, draft in mine if seq is not None)
+            both = list(mine)
+            mine = [(seq, draft) for seq, draft in both if seq is not None]
+            self.desk.forget(draft for seq, draft in both if seq is None)
         try:
             self.desk.commit(events, thread)
             self.desk.commit_own(mine)

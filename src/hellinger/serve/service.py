@@ -145,7 +145,6 @@ class Service:
             draft = self.desk.rank(query, now(), name)
             known = draft.fields
             if await self.journal.write((draft,), lasting=True) == [None]:
-                self.desk.named.pop(name, None)
                 known = await self._logged(name) or known
         return {**known, "request_id": name}
 
