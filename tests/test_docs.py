@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from hellinger.serve.settings import Settings, Shown
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+DESIGN = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
 REFERENCE = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
 
 _FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
@@ -117,6 +119,22 @@ def test_laboratory_is_documented(name: str) -> None:
 def test_family_method_is_documented(name: str) -> None:
     inner = {"cases", "typical_means", "name", "reference", "integer", "posterior", "posterior_quantile"}
     assert name in inner or re.search(rf"`{name}\b", _section("Families")), f"Family.{name} is not in docs/reference.md"
+
+
+def test_every_room_is_in_the_design() -> None:
+    layers = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"][0]["layers"]
+    rooms = re.search(r"^## The rooms\n(.*?)(?=^## )", DESIGN, re.DOTALL | re.MULTILINE)
+    assert rooms is not None
+    rows = [re.findall(r"`(\w+)`", line.split("|")[1]) for line in rooms[1].splitlines() if line.startswith("| `")]
+    assert rows == [[room.strip() for room in layer.split("|")] for layer in layers]
+
+
+def test_every_dependency_has_its_reason_in_the_design() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = [*project["dependencies"], *(one for extra in project["optional-dependencies"].values() for one in extra)]
+    names = {re.split(r"[^A-Za-z0-9_-]", one)[0] for one in wanted}
+    reasons = DESIGN[DESIGN.index("## Dependencies") :].lower()
+    assert {name for name in names if name.lower() not in reasons} == set()
 
 
 def test_reference_names_nothing_that_does_not_exist() -> None:
