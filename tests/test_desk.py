@@ -285,6 +285,7 @@ def check_ranking(desk: Desk, query: Query, draft: Draft, at: int) -> None:
     for name, slot in held.slots.items():
         due = desk.leaving.age is not None and at >= held["added_at"][slot] + desk.leaving.age * HOUR
         due = due or 0 < held["expires_at"][slot] <= at
+        due = due or slot in desk._covered  # the clock has been set back since: what has expired does not come back
         if held["state"][slot] == SHOWN and not due and (slot in pool or name in fields["items"]):
             eligible.add(name)
     if query.tags is not None:

@@ -87,6 +87,16 @@ def test_a_blank_pool_has_the_contents_and_no_history(options: dict[str, float])
     assert not pool.offers("c")
 
 
+@pytest.mark.parametrize("way", ["serve", "pick"])
+def test_contents_that_leave_by_the_first_ranking_of_a_segment(way: str) -> None:
+    pool = SegmentedPool("ucb1", leaving=Leaving(impressions=1))
+    pool.add(["a", "b", "c"])
+    getattr(pool, way)(2, "new")
+    assert len(pool.departures()) == 2
+    assert [len(pool), len(pool.segments["new"])] == [1, 1]
+    assert [pool.pooled.rounds, pool.segments["new"].rounds] == [2, 2]
+
+
 def test_contents_that_expire_leave_every_segment() -> None:
     pool = SegmentedPool("ucb1", leaving=Leaving(age=2.0))
     pool.add(["a"])

@@ -148,21 +148,28 @@ class SegmentedPool:
     def serve(self, k: int, segment: str = "", *, count: bool = True, **filters: Any) -> list[Ranked]:
         """:meth:`rank`, and count an impression of each, in the segment and pooled."""
         decides = self.deciding(segment)
+        other = self._other(decides, segment) if count else None
         ranked = decides.serve(k, count=count, **filters)
-        self._served(decides, segment, [content.id for content in ranked] if count and segment else [])
+        self._served(other, [] if other is None else [content.id for content in ranked])
         return ranked
 
     def pick(self, k: int, segment: str = "", *, count: bool = True, **filters: Any) -> tuple[list[Id], list[float]]:
         """:meth:`serve`, for callers that need ids and indices alone, each as a list."""
         decides = self.deciding(segment)
+        other = self._other(decides, segment) if count else None
         names, scores = decides.pick(k, count=count, **filters)
-        self._served(decides, segment, names if count and segment else [])
+        self._served(other, names)
         return names, scores
 
-    def _served(self, decides: Pool, segment: str, names: list[Id]) -> None:
-        """Count these, which one pool has, in the other that is to know of them."""
-        if names:
-            other = self.pooled if decides is not self.pooled else self.segment(segment)
+    def _other(self, decides: Pool, segment: str) -> Pool | None:
+        """The pool besides the one that ranks that is to know of it; made before contents may leave by being shown."""
+        if not segment:
+            return None
+        return self.segment(segment) if decides is self.pooled else self.pooled
+
+    def _served(self, other: Pool | None, names: list[Id]) -> None:
+        """Count these, which one pool has, in the other."""
+        if other is not None and names:
             other.record_many(names, 1)
         self._follow()
 
