@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import orjson
+import pytest
 
 from hellinger.events import Logged
 from hellinger.experiment import Pages
 from hellinger.ledger import Ledger, Request, Requests, Series
 from hellinger.ledger.series import KEEP_MINUTES
+from hellinger.serve import export
+from hellinger.store import open_store
 
 MINUTE = 60_000
 
@@ -65,10 +70,12 @@ def test_feedback_is_named_by_its_key() -> None:
     assert short.said == tuple(told.values())
 
 
-def test_what_was_not_ranked_earns_nothing() -> None:
+def test_what_was_not_ranked_earns_nothing(tmp_path: Path) -> None:
     """No service writes such events; in a log that has one all the same, it is nobody's."""
     item: dict[str, Any] = {"tags": [], "expires_at": None}
-    rank = {"variant": "ucb1", "segment": None, "counted": False, "through": 2, "items": ["a"]}
+    rank: dict[str, Any] = {"variant": "ucb1", "segment": None, "counted": False, "through": 2, "items": ["a"]}
+    rank |= {"policy": "ucb1", "version": "x", "chance": 1.0, "random": False, "user": None}
+    rank |= {"scores": [0.5], "propensities": 1.0}
     events = [
         Logged(1, "item/1", "item", 0, orjson.dumps(item | {"id": "a"}).decode()),
         Logged(2, "item/2", "item", 0, orjson.dumps(item | {"id": "b"}).decode()),
@@ -87,3 +94,18 @@ def test_what_was_not_ranked_earns_nothing() -> None:
     assert ledger.seq == 5
     assert ledger.series.totals["ucb1"] == [1.0, 0.0, 0.0]
     assert [column.sum() for column in ledger.whole()] == [0.0, 0.0]
+    with closing(open_store(f"sqlite:///{tmp_path}/log.db")) as store:
+        store.append([event.row for event in events], 0)
+        ((row,),) = export.rows(store, None, None)
+    assert (row["item"], row["seen"], row["reward"], row["feedback"]) == ("a", False, 0.0, [])
+
+
+@pytest.mark.parametrize("told", [False, True])
+def test_a_ranking_of_contents_that_have_gone(told: bool) -> None:
+    ledger = Ledger()
+    for seq in range(1, 70):
+        ledger.apply(Logged(seq, f"item/{seq}", "item", 0, ""), {"id": f"c{seq}", "tags": [], "expires_at": None})
+    ledger.open("R", Request("ucb1", "", 0, 69, ("gone", "c1"), counted=True), told=told)
+    n, _ = ledger.whole()
+    assert (n.sum(), n[0]) == (1, 1)
+    assert ledger.rounds(variants=["ucb1"]) == 2

@@ -58,9 +58,9 @@ class Counts:
         self.rounds = 0.0
         """All impressions, those of contents that have gone included."""
 
-    def show(self, slots: Sequence[int]) -> None:
-        """Add an impression of each of these contents."""
-        self.rounds += len(slots)
+    def show(self, slots: Sequence[int], gone: float = 0.0) -> None:
+        """Add an impression of each of these contents, and so many of contents no longer there."""
+        self.rounds += len(slots) + gone
         self._shown.extend(slots)
         if len(self._shown) > 1_000:  # not more: rankings wait meanwhile
             self._settle()
@@ -166,7 +166,8 @@ class Ledger:
     ) -> None:
         """Take in the next events of the log: place of each, :attr:`~Logged.row` and :attr:`~Logged.said`.
 
-        Rankings in ``counted`` were opened before the log had them, and are taken out of it. Feedback, by far the most
+        Feedback taken in here says an item's position instead of its name. Rankings in ``counted`` were opened before
+        the log had them, and are taken out of it. Feedback, by far the most
         of all, is gathered and counted together: this loop is as short as it can be, since all throughput passes here.
         """
         held, gathered = self.requests.held.get, self._gathered
@@ -245,14 +246,12 @@ class Ledger:
         self.series.together(request.variant).opened(len(request.items))
         if not request.counted:
             return
-        slots = self.slots_of(request)
-        if told:
-            self._counts_of(*request.whose).show(slots)
-        else:
-            places = np.array(slots, np.int64)
-            places = places[self._there(places)]
-            ones, zeros = np.ones(places.size), np.zeros(places.size)
-            self._count(*request.whose, places, ones, zeros, float(shown - places.size))
+        slots = [slot for slot in self.slots_of(request) if slot >= 0]
+        gone = float(shown - len(slots))
+        if self.listener and not told:
+            ones, zeros = np.ones(len(slots)), np.zeros(len(slots))
+            self.listener.counted(*request.whose, np.array(slots, np.int64), ones, zeros, gone)
+        self._counts_of(*request.whose).show(slots, gone)
 
     def slots_of(self, request: Request) -> array[int]:
         """The contents that a request showed: those that bore the names at its place in the log, −1 for none."""

@@ -49,8 +49,7 @@ class Draft(NamedTuple):
     """An event not yet in the log, with its fields at hand."""
 
     event: Event
-    fields: Any
-    """A dictionary; of feedback a tuple, :class:`hellinger.events.Said` with the item's position for its name."""
+    fields: dict[str, Any]
 
     @classmethod
     def of(cls, key: str, kind: str, at: int, fields: dict[str, Any]) -> Draft:
@@ -59,7 +58,7 @@ class Draft(NamedTuple):
 
 
 DraftRow = tuple[Row, Any]
-"""The same as a plain tuple."""
+"""The same as a plain tuple; the fields of feedback are :class:`hellinger.events.Said`, a position for the item."""
 
 
 class Feedback(NamedTuple):

@@ -65,6 +65,8 @@ def _ranking(name: str, at: int, fields: dict[str, Any], feedback: list[dict[str
     kinds: dict[str, list[str]] = {}
     for one in feedback:
         place = request.position(one["item"])
+        if place < 0:  # nobody's, as the ledger has it
+            continue
         request.see(place)
         if "kind" in one:
             rewards[one["item"]] += request.give(place, one["kind"], one["points"])

@@ -214,6 +214,7 @@ class Journal:
 
     def _refuse(self, entry: _Entry, error: Exception) -> None:
         """Tell that an entry can never be written, whatever the store's health."""
+        self.desk.forget(entry.drafts)
         if not entry.waiter.done():
             entry.waiter.set_exception(error)
         self._done([entry])
