@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from hellinger.ledger.catalogue import DELETED, EXPIRED, HIDDEN, SHOWN, STATES, Catalogue
-from hellinger.ledger.ledger import COMMON, Columns, Counts, Ledger, Listener, added
+from hellinger.ledger.counts import Columns, Counts, Floats, Slots, added
+from hellinger.ledger.ledger import COMMON, Ledger, Listener
 from hellinger.ledger.requests import Request, Requests, spoken_of
 from hellinger.ledger.series import RESOLUTIONS, Series
 
@@ -18,11 +19,13 @@ __all__ = [
     "Catalogue",
     "Columns",
     "Counts",
+    "Floats",
     "Ledger",
     "Listener",
     "Request",
     "Requests",
     "Series",
+    "Slots",
     "added",
     "spoken_of",
 ]

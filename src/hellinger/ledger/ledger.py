@@ -11,11 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from hellinger.events import Logged, Row
-from hellinger.ledger.catalogue import DELETED, EXPIRED, HIDDEN, SHOWN, STATES, Catalogue, grown
+from hellinger.ledger.catalogue import DELETED, EXPIRED, HIDDEN, SHOWN, STATES, Catalogue
+from hellinger.ledger.counts import Columns, Counts, Floats, Slots, added
 from hellinger.ledger.requests import Request, Requests, request_of
 from hellinger.ledger.series import RESOLUTIONS, Series
 
-__all__ = ["COMMON", "Columns", "Counts", "Ledger", "Listener", "added"]
+__all__ = ["COMMON", "Ledger", "Listener"]
 
 MINUTE = RESOLUTIONS["minute"]
 
@@ -23,76 +24,8 @@ COMMON = ""
 """Instead of a variant: counts brought in from elsewhere, which every variant learns from."""
 
 
-_Row = tuple[int, float, float, float, str]
+_Change = tuple[int, float, float, float, str]
 """A slot, impressions, rewards; its request's reward now, and segment."""
-
-Floats = npt.NDArray[np.float64]
-Slots = npt.NDArray[np.int64]
-
-Columns = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
-"""Impressions and rewards."""
-
-
-def added(columns: Iterable[Columns], size: int) -> Columns:
-    """The sum of several, each of so many slots."""
-    n, s = np.zeros(size), np.zeros(size)
-    for more_n, more_s in columns:
-        n += more_n
-        s += more_s
-    return n, s
-
-
-class Counts:
-    """Impressions and rewards of each content, by slot, in one variant and segment.
-
-    Impressions of rankings are added up when they are asked for, or when many have gathered: twenty at a time would
-    cost ten times more.
-    """
-
-    __slots__ = ("_n", "_s", "_shown", "rounds")
-
-    def __init__(self) -> None:
-        self._n: Floats = np.zeros(0)
-        self._s: Floats = np.zeros(0)
-        self._shown: list[int] = []
-        self.rounds = 0.0
-        """All impressions, those of contents that have gone included."""
-
-    def show(self, slots: Sequence[int], gone: float = 0.0) -> None:
-        """Add an impression of each of these contents, and so many of contents no longer there."""
-        self.rounds += len(slots) + gone
-        self._shown.extend(slots)
-        if len(self._shown) > 1_000:  # not more: rankings wait meanwhile
-            self._settle()
-
-    def add(self, slots: Slots, n: Floats, s: Floats, gone: float = 0.0) -> None:
-        """Add to the counts of some contents; ``gone`` impressions were of contents no longer there."""
-        self.rounds += float(n.sum()) + gone
-        if slots.size:
-            self._reach(int(slots.max()) + 1)
-            for column, values in ((self._n, n), (self._s, s)):
-                if values.any():  # feedback seldom brings impressions
-                    np.add.at(column, slots, values)
-
-    def _settle(self) -> None:
-        if self._shown:
-            shown, self._shown = np.array(self._shown), []
-            self._reach(int(shown.max()) + 1)
-            np.add.at(self._n, shown, 1.0)
-
-    def _reach(self, size: int) -> None:
-        self._n, self._s = grown(self._n, size), grown(self._s, size)
-
-    def of(self, slots: npt.NDArray[np.intp] | slice, size: int) -> Columns:
-        """Impressions and rewards of these contents, in a catalogue of so many."""
-        self._settle()
-        self._reach(size)
-        return self._n[slots], self._s[slots]
-
-    def set(self, slots: npt.NDArray[Any], n: npt.NDArray[Any], s: npt.NDArray[Any], size: int) -> None:
-        """Put the counts of these contents in place, in a catalogue of so many."""
-        self._n, self._s = np.zeros(size), np.zeros(size)
-        self._n[slots], self._s[slots] = n, s
 
 
 class Listener(Protocol):
@@ -136,7 +69,7 @@ class Ledger:
         self.series = Series()
         self.requests = Requests(cache)
         self.listener = listener
-        self._gathered: defaultdict[str, list[_Row]] = defaultdict(list)
+        self._gathered: defaultdict[str, list[_Change]] = defaultdict(list)
         """Feedback and confirmations not counted yet, by variant and in the log's order, all of one minute."""
         self._minute = 0
 
@@ -166,9 +99,9 @@ class Ledger:
     ) -> None:
         """Take in the next events of the log: place of each, :attr:`~Logged.row` and :attr:`~Logged.said`.
 
-        Feedback taken in here says an item's position instead of its name. Rankings in ``counted`` were opened before
-        the log had them, and are taken out of it. Feedback, by far the most
+        Rankings in ``counted`` were opened before the log had them, and are taken out of it. Feedback, by far the most
         of all, is gathered and counted together: this loop is as short as it can be, since all throughput passes here.
+        For its item it may have the position in the ranking, where that is known already.
         """
         held, gathered = self.requests.held.get, self._gathered
         minute = self._minute
@@ -226,16 +159,13 @@ class Ledger:
             places, (n, s, rewards) = np.array(slots), map(np.array, counted)
             self.series.together(variant).rose(rewards, s)
             self.series.add(variant, self._minute, 0, float(n.sum()), float(s.sum()))
-            there = self._there(places)
             several = set(segments)
-            if len(several) == 1 and there.all():
+            if len(several) == 1:
                 self._count(variant, segments[0], places, n, s)
                 continue
             for segment in sorted(several):
                 its = np.array([each == segment for each in segments])
-                here = its & there
-                gone = float(n[its & ~there].sum())
-                self._count(variant, segment, places[here], n[here], s[here], gone)
+                self._count(variant, segment, places[its], n[its], s[its])
         self._gathered.clear()
 
     def open(self, name: str, request: Request, *, told: bool = False) -> None:
@@ -260,12 +190,6 @@ class Ledger:
             found = [held.get(item, -1) for item in request.items]
             request.slots = array("i", [j if j >= 0 and since[j] <= request.through else -1 for j in found])
         return request.slots
-
-    def _there(self, slots: Slots) -> npt.NDArray[np.bool_]:
-        """Which of these contents have not gone for ever; a name that they bore may be another's by now."""
-        state = self.catalogue["state"]
-        there: npt.NDArray[np.bool_] = slots >= 0
-        return there & (state[slots] != DELETED) if state.size else there
 
     def _seen(self, at: int, fields: dict[str, Any]) -> None:
         request = self.requests.held.get(fields["request"])
@@ -335,26 +259,27 @@ class Ledger:
 
     def _import(self, _seq: int, at: int, fields: dict[str, Any]) -> None:
         variant, segment = fields["variant"] or COMMON, fields["segment"] or ""
-        slots: list[int] = []
-        counted: list[tuple[float, float]] = []
-        gone = 0.0
-        for row in fields["rows"]:
-            n, s = row["impressions"], row["rewards"]
-            if variant != COMMON:
+        rows = fields["rows"]
+        if variant != COMMON:
+            for row in rows:
+                n, s = row["impressions"], row["rewards"]
                 self.series.add(variant, min(row["to"] or at, at), 0, n, s)
                 self.series.together(variant).brought(n, s)
-            slot = self.catalogue.slots.get(row["item"])
-            if slot is None:
-                gone += n
-            else:
-                slots.append(slot)
-                counted.append((n, s))
-        both = np.array(counted, np.float64).reshape(-1, 2)
-        self._count(variant, segment, np.array(slots, np.int64), both[:, 0].copy(), both[:, 1].copy(), gone)
+        slots = np.array([self.catalogue.slots.get(row["item"], -1) for row in rows], np.int64)
+        shown, earned = (np.array([row[what] for row in rows], np.float64) for what in ("impressions", "rewards"))
+        self._count(variant, segment, slots, shown, earned)
 
     # Counts -------------------------------------------------------------------------------------------
 
-    def _count(self, variant: str, segment: str, slots: Slots, n: Floats, s: Floats, gone: float = 0.0) -> None:
+    def _count(self, variant: str, segment: str, slots: Slots, n: Floats, s: Floats) -> None:
+        """Count these; −1 is no content, and of one that has gone for ever the name may be another's by now."""
+        state, gone = self.catalogue["state"], 0.0
+        there: npt.NDArray[np.bool_] = slots >= 0
+        if state.size:
+            there &= state[slots] != DELETED
+        if not there.all():
+            gone = float(n[~there].sum())
+            slots, n, s = slots[there], n[there], s[there]
         if self.listener:
             self.listener.counted(variant, segment, slots, n, s, gone)
         self._counts_of(variant, segment).add(slots, n, s, gone)

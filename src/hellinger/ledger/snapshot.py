@@ -11,7 +11,8 @@ import polars as pl
 
 from hellinger.errors import require
 from hellinger.ledger.catalogue import SHOWN
-from hellinger.ledger.ledger import Counts, Ledger
+from hellinger.ledger.counts import Counts
+from hellinger.ledger.ledger import Ledger
 from hellinger.ledger.series import Series
 
 __all__ = ["dumped", "loaded"]

@@ -253,12 +253,12 @@ class Desk:
         filters: dict[str, Any] = {}
         slot_of = self.ledger.catalogue.slots.get
         if query.exclude:
-            filters["exclude"] = [slot for item in query.exclude if (slot := slot_of(item)) is not None]
+            filters["exclude"] = [slot_of(item, -1) for item in query.exclude]  # −1 is nobody's
         if query.tags is not None:
             filters["tags"] = query.tags
         if query.among is not None:
             pool = self.pools.of[variant]
-            filters["among"] = [slot for item in query.among if (slot := slot_of(item)) is not None and slot in pool]
+            filters["among"] = [slot for item in query.among if (slot := slot_of(item, -1)) in pool]
         return filters
 
     def _explore(self, variant: str, query: Query, drawn: bool) -> tuple[list[Ranked], list[float] | None]:

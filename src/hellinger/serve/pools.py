@@ -5,16 +5,13 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
-from hellinger.ledger import COMMON, EXPIRED, HIDDEN, Ledger
+from hellinger.ledger import COMMON, EXPIRED, HIDDEN, Floats, Ledger, Slots
 from hellinger.pool import Departure, Leaving, SegmentedPool
 
 __all__ = ["Learning", "Pools"]
 
 Learning = Literal["isolated", "shared"]
-Floats = npt.NDArray[np.float64]
-Slots = npt.NDArray[np.int64]
 
 
 class Pools:
@@ -132,9 +129,10 @@ class Pools:
             return
         waiting, self._waiting = self._waiting, {}
         for (variant, segment), noted in waiting.items():
-            slots, n, s, gone = noted[0] if len(noted) == 1 else _together(noted)
+            *columns, gone = zip(*noted, strict=True)
+            slots, n, s = map(np.concatenate, columns)
             for learner in self._learners(variant):
-                _record(self.of[learner], slots, segment, n, s, gone)
+                _record(self.of[learner], slots, segment, n, s, sum(gone))
 
     def _come(self) -> None:
         """Bring contents into the pools that have appeared, many at once."""
@@ -223,11 +221,6 @@ class Pools:
         hidden = [slots[j] for j in np.flatnonzero(held["state"][slots] == HIDDEN).tolist() if slots[j] in pool]
         if hidden:
             pool.hide(hidden)
-
-
-def _together(noted: list[tuple[Slots, Floats, Floats, float]]) -> tuple[Slots, Floats, Floats, float]:
-    slots, n, s, gone = zip(*noted, strict=True)
-    return np.concatenate(slots), np.concatenate(n), np.concatenate(s), sum(gone)
 
 
 def _record(pool: SegmentedPool, slots: Slots, segment: str, n: Floats, s: Floats, gone: float = 0.0) -> None:

@@ -1,0 +1,81 @@
+"""Impressions and rewards by slot, as columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hellinger.ledger.catalogue import grown
+
+__all__ = ["Columns", "Counts", "Floats", "Slots", "added"]
+
+Floats = npt.NDArray[np.float64]
+Slots = npt.NDArray[np.int64]
+
+Columns = tuple[Floats, Floats]
+"""Impressions and rewards."""
+
+
+def added(columns: Iterable[Columns], size: int) -> Columns:
+    """The sum of several, each of so many slots."""
+    n, s = np.zeros(size), np.zeros(size)
+    for more_n, more_s in columns:
+        n += more_n
+        s += more_s
+    return n, s
+
+
+class Counts:
+    """Impressions and rewards of each content, by slot, in one variant and segment.
+
+    Impressions of rankings are added up when they are asked for, or when many have gathered: twenty at a time would
+    cost ten times more.
+    """
+
+    __slots__ = ("_n", "_s", "_shown", "rounds")
+
+    def __init__(self) -> None:
+        self._n: Floats = np.zeros(0)
+        self._s: Floats = np.zeros(0)
+        self._shown: list[int] = []
+        self.rounds = 0.0
+        """All impressions, those of contents that have gone included."""
+
+    def show(self, slots: Sequence[int], gone: float = 0.0) -> None:
+        """Add an impression of each of these contents, and so many of contents no longer there."""
+        self.rounds += len(slots) + gone
+        self._shown.extend(slots)
+        if len(self._shown) > 1_000:  # not more: rankings wait meanwhile
+            self._settle()
+
+    def add(self, slots: Slots, n: Floats, s: Floats, gone: float = 0.0) -> None:
+        """Add to the counts of some contents; ``gone`` impressions were of contents no longer there."""
+        self.rounds += float(n.sum()) + gone
+        if slots.size:
+            self._reach(int(slots.max()) + 1)
+            for column, values in ((self._n, n), (self._s, s)):
+                if values.any():  # feedback seldom brings impressions
+                    np.add.at(column, slots, values)
+
+    def _settle(self) -> None:
+        if self._shown:
+            shown, self._shown = np.array(self._shown), []
+            self._reach(int(shown.max()) + 1)
+            np.add.at(self._n, shown, 1.0)
+
+    def _reach(self, size: int) -> None:
+        self._n, self._s = grown(self._n, size), grown(self._s, size)
+
+    def of(self, slots: npt.NDArray[np.intp] | slice, size: int) -> Columns:
+        """Impressions and rewards of these contents, in a catalogue of so many."""
+        self._settle()
+        self._reach(size)
+        return self._n[slots], self._s[slots]
+
+    def set(self, slots: npt.NDArray[Any], n: npt.NDArray[Any], s: npt.NDArray[Any], size: int) -> None:
+        """Put the counts of these contents in place, in a catalogue of so many."""
+        self._n, self._s = np.zeros(size), np.zeros(size)
+        self._n[slots], self._s[slots] = n, s
