@@ -12,11 +12,11 @@ from time import perf_counter
 from fastapi import FastAPI
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from hellinger.engine.settings import Settings
 from hellinger.serve.access import needs
 from hellinger.serve.frame import make_app
 from hellinger.serve.keys import Key, Keys
 from hellinger.serve.metrics import Metrics
-from hellinger.serve.settings import Settings
 from hellinger.serve.shell import Shell
 
 TOKEN = b"hk_" + b"x" * 43

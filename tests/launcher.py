@@ -24,9 +24,9 @@ def warm() -> None:
 
     import hellinger.cli
     import hellinger.serve.app
+    from hellinger.engine.service import make_desk
+    from hellinger.engine.settings import Settings
     from hellinger.ledger import Ledger
-    from hellinger.serve.service import make_desk
-    from hellinger.serve.settings import Settings
 
     make_desk(Settings(), Ledger(), b"")
     assert all((alembic, psycopg, sqlalchemy, uvicorn, uvloop, hellinger))

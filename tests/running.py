@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from hellinger.engine.desk import HOUR, DraftRow, Feedback, Query
+from hellinger.engine.service import make_desk
+from hellinger.engine.settings import Settings
 from hellinger.events import now
 from hellinger.ledger import Ledger
-from hellinger.serve.desk import HOUR, DraftRow, Feedback, Query
-from hellinger.serve.service import make_desk
-from hellinger.serve.settings import Settings
 from hellinger.store import open_store
 
 __all__ = ["Running", "fill", "serving"]

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import uvicorn
 from fastapi import FastAPI
 
+from hellinger.engine.service import Service
+from hellinger.engine.settings import Settings
 from hellinger.serve.app import create_app
 from hellinger.serve.keys import Keys
-from hellinger.serve.service import Service
-from hellinger.serve.settings import Settings
 
 
 class Served(NamedTuple):

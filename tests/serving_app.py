@@ -13,7 +13,7 @@ from urllib.parse import quote
 import httpx
 from fastapi import FastAPI
 
-from hellinger.serve.service import Service
+from hellinger.engine.service import Service
 from served import application
 
 T = TypeVar("T")

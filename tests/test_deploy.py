@@ -16,8 +16,8 @@ import typer
 import yaml
 
 from hellinger import cli
+from hellinger.engine.settings import Settings
 from hellinger.serve.keys import VARIABLE
-from hellinger.serve.settings import Settings
 
 ROOT = Path(__file__).parent.parent
 FILES = [

@@ -13,14 +13,14 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from hellinger.engine.desk import HOUR, Desk, Draft, DraftRow, Feedback, Query, points
+from hellinger.engine.pools import Pools
 from hellinger.events import Event, Logged
 from hellinger.experiment import Split
 from hellinger.ledger import SHOWN, STATES, Ledger, spoken_of
 from hellinger.ledger.recovery import differences, fold
 from hellinger.ledger.snapshot import dumped, loaded
 from hellinger.pool import Leaving, Pool
-from hellinger.serve.desk import HOUR, Desk, Draft, DraftRow, Feedback, Query, points
-from hellinger.serve.pools import Pools
 from ledger_model import KINDS, NAMES, SEGMENTS, START, TAGS, Log, Model
 
 VARIANTS = {"one": "hellinger-ucb", "two": "ucb1"}

@@ -14,8 +14,8 @@ import typer
 
 import hellinger
 from hellinger import cli, experiment, families, lab, policies, pool, theory
+from hellinger.engine.settings import Settings, Shown
 from hellinger.policies import balls, levels
-from hellinger.serve.settings import Settings, Shown
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])

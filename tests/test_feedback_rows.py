@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from hellinger.engine.desk import FeedbackRow
 from hellinger.serve import models
-from hellinger.serve.desk import FeedbackRow
 
 names = st.one_of(
     st.sampled_from(["", "A" * 22, "x" * 64, "x" * 65, "a b", "ü", "a\n", "\x7f", "a/b"]),

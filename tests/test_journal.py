@@ -10,14 +10,14 @@ from typing import Any, cast
 
 import pytest
 
+from hellinger.engine import service as module
+from hellinger.engine.desk import Draft, Feedback, Query
+from hellinger.engine.journal import JournalFullError
+from hellinger.engine.service import Service
+from hellinger.engine.settings import Settings
 from hellinger.events import Event
 from hellinger.ledger import COMMON, recovery
 from hellinger.ledger.comparison import differences
-from hellinger.serve import service as module
-from hellinger.serve.desk import Draft, Feedback, Query
-from hellinger.serve.journal import JournalFullError
-from hellinger.serve.service import Service
-from hellinger.serve.settings import Settings
 from hellinger.store import Store, StoreDamagedError, StoreUnavailableError, open_store
 
 HOUR = 3_600_000
@@ -64,7 +64,7 @@ async def running(path: Path, **settings: Any) -> AsyncIterator[tuple[Service, T
     given = Settings(database=f"sqlite:///{path}/log.db", **{"variants": {"ucb1": "ucb1"}} | settings)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "open_store", opened)
-        patch.setattr("hellinger.serve.journal.RETRY", 0.02)
+        patch.setattr("hellinger.engine.journal.RETRY", 0.02)
         service = await Service.start(given)
     try:
         yield service, trouble[0]
@@ -100,7 +100,7 @@ def run(scenario: Callable[[], Awaitable[None]]) -> None:
 
 def test_a_commit_has_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What waits is written some at a time, in order; an entry of more than that by itself, and whole."""
-    monkeypatch.setattr("hellinger.serve.journal.ENOUGH", 4)
+    monkeypatch.setattr("hellinger.engine.journal.ENOUGH", 4)
 
     async def scenario() -> None:
         async with running(tmp_path, seed=1) as (service, trouble):

@@ -14,6 +14,8 @@ import httpx
 import numpy as np
 import pytest
 
+from hellinger.engine.service import Service
+from hellinger.engine.settings import Settings
 from hellinger.events import Event, Logged
 from hellinger.ledger import Ledger, recovery
 from hellinger.serve import live as live_module
@@ -21,9 +23,8 @@ from hellinger.serve.answers import ApiError
 from hellinger.serve.history import history
 from hellinger.serve.keys import new_key
 from hellinger.serve.live import Listener, Live
+from hellinger.serve.metrics import Metrics
 from hellinger.serve.rising import HALF, LEAST, Rises, Rising
-from hellinger.serve.service import Service
-from hellinger.serve.settings import Settings
 from hellinger.store import Store, open_store
 from running import Running, fill, serving
 
@@ -184,7 +185,7 @@ def test_listeners_are_limited_and_slow_ones_miss_messages(tmp_path: Path, monke
 
     async def story() -> None:
         service = await Service.start(Settings(database=f"sqlite:///{tmp_path}/log.db"))
-        live = Live(service)
+        live = Live(service, Metrics())
         slow, quick = live.join(), live.join()
         with pytest.raises(ApiError, match="at most 2"):
             live.join()

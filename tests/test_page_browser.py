@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
+from hellinger.engine.settings import Settings
 from hellinger.serve.keys import new_key
-from hellinger.serve.settings import Settings
 from running import Running, fill, serving
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
+from hellinger.engine.settings import Settings
 from hellinger.serve import models
 from hellinger.serve.app import create_app
 from hellinger.serve.export import SCHEMA
 from hellinger.serve.keys import Keys
-from hellinger.serve.settings import Settings
 from served import Served, serving
 
 PAGE = (Path(__file__).parent.parent / "docs" / "service.md").read_text(encoding="utf-8")

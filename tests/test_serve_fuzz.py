@@ -17,9 +17,9 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+from hellinger.engine.settings import Settings
 from hellinger.serve.app import create_app
 from hellinger.serve.keys import Keys
-from hellinger.serve.settings import Settings
 from served import Served, serving
 
 quick = settings(

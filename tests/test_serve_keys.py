@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from hellinger.engine.settings import Settings
 from hellinger.serve import keys as module
 from hellinger.serve.keys import Key, Keys, check_binding, new_key, read_keys, revoke_key
-from hellinger.serve.settings import Settings
 
 
 @pytest.fixture

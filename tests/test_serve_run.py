@@ -27,7 +27,7 @@ from hellinger.serve.frame import make_app
 from hellinger.serve.keys import Keys
 from hellinger.serve.metrics import Metrics
 from hellinger.serve.run import run
-from hellinger.serve.settings import Settings
+from hellinger.engine.settings import Settings
 
 @asynccontextmanager
 async def lifespan(app):

@@ -13,8 +13,8 @@ import typer
 from pydantic import ValidationError
 
 from hellinger import cli
+from hellinger.engine.settings import Settings, masked
 from hellinger.errors import HellingerWarning
-from hellinger.serve.settings import Settings, masked
 
 PORT = {"file": 1001, "environment": 1002, "flag": 1003}
 

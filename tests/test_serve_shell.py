@@ -21,13 +21,14 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.staticfiles import StaticFiles
 from starlette.types import Message
 
+from hellinger.engine.counters import SECONDS, Histogram
+from hellinger.engine.settings import Settings
 from hellinger.serve import logs
 from hellinger.serve.access import Pace, needs
 from hellinger.serve.answers import ApiError, brief, sentence
 from hellinger.serve.frame import make_app
 from hellinger.serve.keys import ROLES, Key, Keys
-from hellinger.serve.metrics import SECONDS, Histogram, Metrics
-from hellinger.serve.settings import Settings
+from hellinger.serve.metrics import Metrics
 from hellinger.serve.shell import KEY
 
 TOKENS = {role: f"hk_{role}" for role in ROLES}
@@ -516,10 +517,10 @@ def _samples(text: str) -> dict[str, float]:
 def test_figures() -> None:
     metrics = Metrics()
     metrics.watch(pool_size=lambda: {"ucb1": 7, "kl-ucb": 5}, pending=lambda: 3, degraded=lambda: 0)
-    metrics.accepted.add(4)
-    metrics.duplicate.add()
-    metrics.commit_events.observe(100)
-    metrics.commit_seconds.observe(0.004)
+    metrics.engine.accepted.add(4)
+    metrics.engine.duplicate.add()
+    metrics.engine.commit_events.observe(100)
+    metrics.engine.commit_seconds.observe(0.004)
     app = build(metrics=metrics)
     ask(app, "POST", "/v1/rank", json={"items": []})
     ask(app, "POST", "/v1/rank", json={})

@@ -22,10 +22,10 @@ import hellinger
 from hellinger import cli
 from hellinger.client import AsyncClient, Ranked, Ranking, UnreachableError
 from hellinger.coldstart.experiment import LAWS
+from hellinger.engine.desk import Desk
 from hellinger.events import Event
 from hellinger.ledger import Ledger, recovery
 from hellinger.ledger.snapshot import dumped
-from hellinger.serve.desk import Desk
 from hellinger.store import open_store
 from hellinger.traffic import (
     Content,

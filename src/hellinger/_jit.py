@@ -32,7 +32,7 @@ _INLINE: dict[str, Any] = {"error_model": "numpy", "forceinline": True}
 
 
 # rooms above the mathematics: no kernel is compiled from them, and a service need not compile anew when they change
-_NO_KERNELS = {"cli", "client", "events.py", "figures", "ledger", "serve", "store", "testing", "traffic"}
+_NO_KERNELS = {"cli", "client", "engine", "events.py", "figures", "ledger", "serve", "store", "testing", "traffic"}
 
 
 def _digest() -> str:

@@ -16,7 +16,7 @@ from hellinger.cli._app import JsonFlag, app, emit
 from hellinger.cli._extra import needs_extra
 
 if TYPE_CHECKING:
-    from hellinger.serve.settings import Settings
+    from hellinger.engine.settings import Settings
 
 __all__ = ["serve"]
 
@@ -41,7 +41,7 @@ class _ServeCommand(TyperCommand):
 def _options() -> list[Any]:
     """Let typer make options as it does from a function, from one whose parameters are the settings."""
     with needs_extra():
-        from hellinger.serve.settings import Settings, group_of
+        from hellinger.engine.settings import Settings, group_of
 
     def settings() -> None: ...
 
@@ -100,9 +100,9 @@ def serve(
     later wins. What --show-config prints is such a file.
     """
     with needs_extra():
+        from hellinger.engine.settings import Settings
         from hellinger.serve.keys import Keys, check_binding
         from hellinger.serve.run import run
-        from hellinger.serve.settings import Settings
     settings = Settings.load(config, flags=context.obj)
     if show_config:
         if json:

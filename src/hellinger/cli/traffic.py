@@ -104,7 +104,7 @@ def traffic(
     with needs_extra():
         import uvloop
 
-        from hellinger.serve._setting_text import pairs
+        from hellinger.engine._setting_text import pairs
         from hellinger.traffic import Pace, Plan, World, from_csv, from_law
     visits = day if day is not None else (rate * 86_400 if rate is not None else 100_000.0)
     plan = Plan(

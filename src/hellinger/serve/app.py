@@ -7,14 +7,14 @@ from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
 
+from hellinger.engine.service import Service
+from hellinger.engine.settings import Settings
 from hellinger.serve.assets import Assets
 from hellinger.serve.frame import make_app
 from hellinger.serve.keys import Keys
 from hellinger.serve.live import Live
 from hellinger.serve.metrics import Metrics
 from hellinger.serve.routes import experiment, health, items, live, page, ranking
-from hellinger.serve.service import Service
-from hellinger.serve.settings import Settings
 from hellinger.store import StoreUnavailableError
 
 __all__ = ["create_app"]
@@ -26,9 +26,9 @@ def create_app(settings: Settings, keys: Keys) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        service = await Service.start(settings, metrics)
+        service = await Service.start(settings, metrics.engine)
         app.state.service = service
-        app.state.live = Live(service)
+        app.state.live = Live(service, metrics)
         _watch(metrics, service)
         try:
             yield

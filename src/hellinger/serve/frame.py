@@ -14,13 +14,13 @@ from fastapi.routing import iter_route_contexts
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from hellinger.engine.settings import Settings
 from hellinger.serve.access import OPEN, needs, role_of, template_of
 from hellinger.serve.answers import ERROR_SCHEMA, install_handlers
 from hellinger.serve.keys import Keys
 from hellinger.serve.lanes import Lane, Lanes
 from hellinger.serve.metrics import Metrics
 from hellinger.serve.reference import render
-from hellinger.serve.settings import Settings
 from hellinger.serve.shell import Shell
 
 __all__ = ["make_app"]

@@ -25,8 +25,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
+from hellinger.engine.settings import Settings
 from hellinger.errors import require
-from hellinger.serve.settings import Settings
 
 __all__ = ["Key", "Keys", "check_binding", "new_key", "read_keys", "revoke_key"]
 

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hellinger.engine.desk import Desk
 from hellinger.experiment import Totals, rate_bounds
 from hellinger.ledger import DELETED, STATES, Columns, added
 from hellinger.serve.answers import ApiError
-from hellinger.serve.desk import Desk
 from hellinger.serve.models import iso
 from hellinger.serve.rising import Rises
 

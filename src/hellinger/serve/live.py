@@ -14,12 +14,13 @@ import orjson
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from hellinger.engine.service import Service
 from hellinger.events import now
 from hellinger.ledger import RESOLUTIONS
 from hellinger.serve.answers import ApiError
+from hellinger.serve.metrics import Metrics
 from hellinger.serve.models import iso
 from hellinger.serve.rising import Rising
-from hellinger.serve.service import Service
 from hellinger.serve.standing import standing
 
 __all__ = ["LINE", "Listener", "Live", "Stream", "percentile"]
@@ -119,8 +120,9 @@ class Live:
     are variants. While nobody listens nothing is made but a note of the counters.
     """
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Service, metrics: Metrics) -> None:
         self._service = service
+        self._metrics = metrics
         self.rising = Rising(service.desk.ledger, now())
         self.reading = asyncio.Lock()
         """Held by who reads much of the log for the page: one at a time."""
@@ -221,12 +223,12 @@ class Live:
         }
 
     def _sample(self) -> _Sample:
-        metrics = self._service.metrics
+        metrics = self._metrics
         statuses = [0] * 6
         for figures in metrics.routes.values():
             for status, count in figures.by_status.items():
                 statuses[min(5, max(0, status // 100))] += count
-        commits = metrics.commit_seconds
+        commits = metrics.engine.commit_seconds
         return _Sample(
             time.monotonic(),
             tuple(metrics.route("POST", "/v1/rank").seconds.counts),
@@ -234,14 +236,14 @@ class Live:
             statuses[4],
             statuses[5],
             self._service.desk.ledger.seq,
-            metrics.accepted.value,
+            metrics.engine.accepted.value,
             sum(commits.counts),
             commits.total,
         )
 
     @property
     def _edges(self) -> tuple[float, ...]:
-        return self._service.metrics.route("POST", "/v1/rank").seconds.edges
+        return self._metrics.route("POST", "/v1/rank").seconds.edges
 
     def _second(self, before: _Sample, after: _Sample) -> list[float | None]:
         """A row of ``recent``: time, rankings and events a second, median and 99th percentile, waiting, failed."""

@@ -1,60 +1,17 @@
-"""Figures for Prometheus.
-
-Counters and histograms here are plain numbers, each written by one thread and read at a scrape: adding to one costs
-a tenth of what a locked counter costs, and a request adds to several. Gauges are asked for when they are scraped.
-"""
+"""Figures for Prometheus: the engine's counters, those of the routes, and gauges that are read at a scrape."""
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
-from itertools import accumulate
 
 from prometheus_client import GCCollector, PlatformCollector, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector, CollectorRegistry
 
-__all__ = ["Counter", "Histogram", "Metrics", "RouteFigures"]
+from hellinger.engine.counters import Counters, Histogram
 
-SECONDS = (0.0002, 0.0005, 0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
-"""Edges for times: 1, 2, 5, 10 and 20 ms among them, finer around where rankings lie."""
-
-COUNTS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0, 2000.0, 5000.0, 10_000.0, 100_000.0)
-
-
-class Counter:
-    """A number that only grows. One thread may write it."""
-
-    __slots__ = ("value",)
-
-    def __init__(self) -> None:
-        self.value = 0.0
-
-    def add(self, amount: float = 1.0) -> None:
-        """Add to it."""
-        self.value += amount
-
-
-class Histogram:
-    """How often values fell between two edges, an edge belonging to what is below it. One thread may write it."""
-
-    __slots__ = ("counts", "edges", "total")
-
-    def __init__(self, edges: tuple[float, ...] = SECONDS) -> None:
-        self.edges = edges
-        self.counts = [0] * (len(edges) + 1)
-        self.total = 0.0
-
-    def observe(self, value: float) -> None:
-        """Count a value."""
-        self.counts[bisect_left(self.edges, value)] += 1
-        self.total += value
-
-    def buckets(self) -> list[tuple[str, float]]:
-        """Edges with the number of values at or below each."""
-        names = [*(repr(edge) for edge in self.edges), "+Inf"]
-        return list(zip(names, map(float, accumulate(self.counts)), strict=True))
+__all__ = ["Metrics", "RouteFigures"]
 
 
 class RouteFigures:
@@ -94,20 +51,12 @@ class Metrics(Collector):
 
     Attributes
     ----------
-    accepted, duplicate, late, unknown, rejected
-        Counters of feedback events.
-    commit_events, commit_seconds
-        Histograms of what one commit wrote, and how long it took.
+    engine
+        The engine's own counters: of feedback, and of commits.
     """
 
     def __init__(self) -> None:
-        self.accepted = Counter()
-        self.duplicate = Counter()
-        self.late = Counter()
-        self.unknown = Counter()
-        self.rejected = Counter()
-        self.commit_events = Histogram(COUNTS)
-        self.commit_seconds = Histogram()
+        self.engine = Counters()
         self.routes: dict[tuple[str, str], RouteFigures] = {}
         self._sources: dict[str, Source] = {}
         self.registry = CollectorRegistry()
@@ -139,10 +88,12 @@ class Metrics(Collector):
         yield seconds
         rank = self.route("POST", "/v1/rank").seconds
         yield _histogram("hellinger_rank_seconds", "Time to answer a ranking.", rank)
-        yield _histogram("hellinger_commit_events", "Events written by one commit.", self.commit_events)
-        yield _histogram("hellinger_commit_seconds", "Time of one commit, until it was durable.", self.commit_seconds)
+        yield _histogram("hellinger_commit_events", "Events written by one commit.", self.engine.commit_events)
+        yield _histogram(
+            "hellinger_commit_seconds", "Time of one commit, until it was durable.", self.engine.commit_seconds
+        )
         for name, text in _COUNTERS.items():
-            yield CounterMetricFamily(f"hellinger_feedback_{name}", text, value=getattr(self, name).value)
+            yield CounterMetricFamily(f"hellinger_feedback_{name}", text, value=getattr(self.engine, name).value)
         for name, source in self._sources.items():
             yield _gauge(name, source())
 

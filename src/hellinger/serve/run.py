@@ -14,8 +14,8 @@ from typing import Any
 
 import uvicorn
 
+from hellinger.engine.settings import Settings
 from hellinger.serve import logs
-from hellinger.serve.settings import Settings
 from hellinger.store import StoreError
 
 __all__ = ["bind", "run"]

@@ -18,12 +18,12 @@ from typing import Any
 from fastapi import FastAPI
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from hellinger.engine.settings import Settings
 from hellinger.serve.access import Door, Doors, Pace, own_host, same_origin
 from hellinger.serve.answers import INSIDE, ApiError, body
 from hellinger.serve.keys import Keys
 from hellinger.serve.logs import request_id
 from hellinger.serve.metrics import Metrics
-from hellinger.serve.settings import Settings
 
 __all__ = ["HEADERS", "KEY", "Shell"]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from hellinger.engine.service import Service
 from hellinger.experiment import Pages, Totals, readout
 from hellinger.ledger import Series
 from hellinger.serve.models import iso
-from hellinger.serve.service import Service
 
 __all__ = ["series", "standing"]
 

@@ -13,14 +13,14 @@ from typing import Any, NamedTuple
 import uvicorn
 
 from hellinger.client import AsyncClient, Retry
+from hellinger.engine.service import make_desk
+from hellinger.engine.settings import Settings
 from hellinger.errors import require
 from hellinger.events import now
 from hellinger.ledger import recovery
 from hellinger.ledger.snapshot import dumped
 from hellinger.serve.app import create_app
 from hellinger.serve.keys import Keys
-from hellinger.serve.service import make_desk
-from hellinger.serve.settings import Settings
 from hellinger.store import open_store
 from hellinger.traffic.contents import from_law
 from hellinger.traffic.driver import Driver, Pace

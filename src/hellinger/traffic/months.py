@@ -10,8 +10,8 @@ import heapq
 from collections.abc import Callable
 from typing import NamedTuple
 
+from hellinger.engine.desk import Desk, DraftRow, Feedback, Query
 from hellinger.events import Row
-from hellinger.serve.desk import Desk, DraftRow, Feedback, Query
 from hellinger.store import Store
 from hellinger.traffic.contents import Content
 from hellinger.traffic.world import World

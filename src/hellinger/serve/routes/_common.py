@@ -10,9 +10,9 @@ from fastapi import Query
 from starlette.requests import Request
 from starlette.responses import Response
 
+from hellinger.engine.service import Service
+from hellinger.engine.settings import Settings
 from hellinger.serve.answers import ERROR_SCHEMA, ApiError
-from hellinger.serve.service import Service
-from hellinger.serve.settings import Settings
 
 __all__ = [
     "ERRORS",

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
+from hellinger.engine.service import Service
 from hellinger.events import now
 from hellinger.ledger import STATES
 from hellinger.serve import listing, models
@@ -15,7 +16,6 @@ from hellinger.serve.access import needs
 from hellinger.serve.answers import ApiError
 from hellinger.serve.live import Live
 from hellinger.serve.routes._common import ERRORS, error, json_response, limited, service_of, short
-from hellinger.serve.service import Service
 
 __all__ = ["router"]
 

@@ -9,13 +9,13 @@ from fastapi import APIRouter, Header
 from starlette.requests import Request
 from starlette.responses import Response
 
+from hellinger.engine.desk import FeedbackRow, Query
+from hellinger.engine.service import Outcome, Service
 from hellinger.serve import models
 from hellinger.serve.access import needs
 from hellinger.serve.answers import ApiError
-from hellinger.serve.desk import FeedbackRow, Query
 from hellinger.serve.lanes import Lane, caller_of
 from hellinger.serve.routes._common import ERRORS, json_response, known_segment, limited, service_of, short
-from hellinger.serve.service import Outcome, Service
 
 __all__ = ["LANES", "router"]
 

@@ -29,8 +29,7 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 
 from hellinger._spec import split_specs
-from hellinger.errors import HellingerWarning, require
-from hellinger.serve._setting_text import (
+from hellinger.engine._setting_text import (
     PREFIX,
     Origin,
     json_or,
@@ -42,6 +41,7 @@ from hellinger.serve._setting_text import (
     toml,
     unknown,
 )
+from hellinger.errors import HellingerWarning, require
 
 __all__ = ["Settings", "Shown", "masked"]
 

@@ -12,9 +12,9 @@ from concurrent.futures import Future
 from itertools import chain
 from typing import Any
 
+from hellinger.engine.desk import Desk, DraftRow
 from hellinger.events import Logged
 from hellinger.ledger import spoken_of
-from hellinger.serve.desk import Desk, DraftRow
 from hellinger.store import Store, StoreError, StoreUnavailableError
 
 __all__ = ["Journal", "JournalFullError"]

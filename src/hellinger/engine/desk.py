@@ -16,12 +16,12 @@ import numpy as np
 import numpy.typing as npt
 from orjson import dumps
 
+from hellinger.engine.pools import Learning, Pools
 from hellinger.events import Event, Logged, Row, new_request, new_token
 from hellinger.experiment import Split
 from hellinger.ledger import SHOWN, Ledger, Request
 from hellinger.policies import policy
 from hellinger.pool import Leaving, Ranked
-from hellinger.serve.pools import Learning, Pools
 
 __all__ = ["Desk", "Draft", "DraftRow", "Feedback", "FeedbackRow", "Query", "Sorted", "points"]
 

@@ -16,15 +16,15 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from hellinger.engine.counters import Counters
+from hellinger.engine.desk import HOUR, Desk, Draft, FeedbackRow, Query, Sorted, points
+from hellinger.engine.journal import Journal
+from hellinger.engine.settings import Settings
 from hellinger.errors import require
 from hellinger.events import Logged, now
 from hellinger.experiment import Split
 from hellinger.ledger import recovery
 from hellinger.pool import Leaving
-from hellinger.serve.desk import HOUR, Desk, Draft, FeedbackRow, Query, Sorted, points
-from hellinger.serve.journal import Journal
-from hellinger.serve.metrics import Metrics
-from hellinger.serve.settings import Settings
 from hellinger.store import Store, StoreError, StoreUnavailableError, open_store
 
 __all__ = ["Outcome", "Service"]
@@ -54,9 +54,9 @@ class Outcome(NamedTuple):
 class Service:
     """Ranks and learns, durably. Made by :meth:`start`, on a running event loop."""
 
-    def __init__(self, settings: Settings, store: Store, desk: Desk, metrics: Metrics, secret: bytes) -> None:
+    def __init__(self, settings: Settings, store: Store, desk: Desk, counters: Counters, secret: bytes) -> None:
         self.settings = settings
-        self.metrics = metrics
+        self.counters = counters
         self.store = store
         self.desk = desk
         self.journal = Journal(
@@ -74,7 +74,7 @@ class Service:
         self._chores = asyncio.create_task(self._keep_house(), name="chores")
 
     @classmethod
-    async def start(cls, settings: Settings, metrics: Metrics | None = None) -> Service:
+    async def start(cls, settings: Settings, counters: Counters | None = None) -> Service:
         """Open the store, fold the log, and be ready to rank."""
         began = time.perf_counter()
         store = await asyncio.to_thread(open_store, settings.database, exclusive=True)
@@ -85,7 +85,7 @@ class Service:
         except BaseException:
             store.close()
             raise
-        service = cls(settings, store, desk, metrics or Metrics(), secret)
+        service = cls(settings, store, desk, counters or Counters(), secret)
         gc.collect()
         gc.freeze()  # what was loaded stays: to look through it again and again would hold up rankings
         seconds = time.perf_counter() - began
@@ -206,12 +206,12 @@ class Service:
         late = len(sorted_.late & fresh) + len(sorted_.late.difference(sorted_.places))
         again = len(sorted_.duplicate) + len(places) - len(fresh)
         outcome = Outcome(len(fresh - sorted_.late), again, late, len(sorted_.unknown), sorted_.rejected)
-        metrics = self.metrics
-        metrics.accepted.add(outcome.accepted)
-        metrics.duplicate.add(outcome.duplicate)
-        metrics.late.add(outcome.late)
-        metrics.unknown.add(outcome.unknown)
-        metrics.rejected.add(len(outcome.rejected))
+        counters = self.counters
+        counters.accepted.add(outcome.accepted)
+        counters.duplicate.add(outcome.duplicate)
+        counters.late.add(outcome.late)
+        counters.unknown.add(outcome.unknown)
+        counters.rejected.add(len(outcome.rejected))
         return outcome
 
     async def describe(self, items: list[dict[str, Any]]) -> tuple[int, int]:
@@ -282,8 +282,8 @@ class Service:
         return time.monotonic() - self.snapshot_time
 
     def _measure(self, events: int, seconds: float) -> None:
-        self.metrics.commit_events.observe(events)
-        self.metrics.commit_seconds.observe(seconds)
+        self.counters.commit_events.observe(events)
+        self.counters.commit_seconds.observe(seconds)
 
     # From time to time --------------------------------------------------------------------------------
 

@@ -1,0 +1,1 @@
+"""The service without the web: what it decides, what it remembers, and how it writes its log."""
