@@ -92,7 +92,7 @@ class Model:
 
     def _request(self, event: Logged) -> None:
         fields = event.fields
-        place = fields["variant"], fields["segment"] or ""
+        places = {(fields["variant"], ""), (fields["variant"], fields["segment"] or "")}
         thread = [e for e in self.events if e.key.startswith(f"{event.key}/")]
         earned = 0.0
         self._add(fields["variant"], event.at, 1, len(fields["items"]) if fields["counted"] else 0, 0)
@@ -109,11 +109,12 @@ class Model:
                 rise = min(1.0, points + one.fields.get("points", 0.0)) - min(1.0, points)
                 points += one.fields.get("points", 0.0)
                 self._add(fields["variant"], one.at, 0, 0, rise)
-            self.rounds[place] += len(shown)
             earned += min(1.0, points)
-            if content is not None:
-                content.n[place] += len(shown)
-                content.s[place] += min(1.0, points)
+            for place in places:
+                self.rounds[place] += len(shown)
+                if content is not None:
+                    content.n[place] += len(shown)
+                    content.s[place] += min(1.0, points)
         pages = self.pages[fields["variant"]]
         pages["count"] += 1
         pages["squares"] += earned**2
@@ -126,7 +127,9 @@ class Model:
         before = contents([e for e in self.events if e.seq < event.seq])
         for row in fields["rows"]:
             n, s = row["impressions"], row["rewards"]
-            self.rounds[variant, segment] += n
+            places = {(variant, ""), (variant, segment)}
+            for place in places:
+                self.rounds[place] += n
             if variant:
                 self._add(variant, min(row["to"] or event.at, event.at), 0, n, s)
                 pages = self.pages[variant]
@@ -136,8 +139,9 @@ class Model:
                 pages["most"] = max(pages["most"], s > 0)
             then, now = before.get(row["item"]), self.contents.get(row["item"])
             if then is not None and now is not None and then.since == now.since:
-                now.n[variant, segment] += n
-                now.s[variant, segment] += s
+                for place in places:
+                    now.n[place] += n
+                    now.s[place] += s
 
     def _add(self, variant: str, at: int, *figures: float) -> None:
         for name, length in (("all", 1 << 60), *RESOLUTIONS.items()):

@@ -12,9 +12,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from hellinger.engine.desk import HOUR, DraftRow, Feedback, Query
+from hellinger.engine.drafts import DraftRow, Feedback, Query
 from hellinger.engine.service import make_desk
 from hellinger.engine.settings import Settings
+from hellinger.engine.state import HOUR
 from hellinger.events import now
 from hellinger.ledger import Ledger
 from hellinger.store import open_store

@@ -5,311 +5,25 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
-from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from hellinger.engine.desk import HOUR, Desk, Draft, DraftRow, Feedback, Query, points
-from hellinger.engine.pools import Pools
-from hellinger.events import Event, Logged
+from hellinger.engine.desk import Desk
+from hellinger.engine.drafts import Query
+from hellinger.engine.feedback import points
+from hellinger.engine.state import HOUR
+from hellinger.events import Event
 from hellinger.experiment import Split
-from hellinger.ledger import SHOWN, STATES, Ledger, spoken_of
-from hellinger.ledger.recovery import differences, fold
-from hellinger.ledger.snapshot import dumped, loaded
+from hellinger.ledger import STATES, Ledger
 from hellinger.pool import Leaving, Pool
-from ledger_model import KINDS, NAMES, SEGMENTS, START, TAGS, Log, Model
-
-VARIANTS = {"one": "hellinger-ucb", "two": "ucb1"}
-WINDOW = 60_000
+from ledger_model import START, Log
+from lives import VARIANTS, WINDOW, Copy, Life, same_as_rebuilt
 
 
-class Copy:
-    """A desk with what it has still to write: what a service is, without web, threads and database."""
-
-    def __init__(self, log: Log, cache: int = 100_000, **options: Any) -> None:
-        self.log = log
-        self.cache = cache
-        self.options = {"window": WINDOW} | options
-        self.start()
-
-    def start(self, ledger: Ledger | None = None) -> None:
-        """Begin anew, from the log alone or from a snapshot of it."""
-        ledger = ledger or Ledger(cache=self.cache)
-        fold(ledger, self.log.events[ledger.seq :], self.log.thread)
-        self.desk = Desk(ledger, VARIANTS, **self.options)
-        self.drafts: list[DraftRow] = []
-        self.pins: list[str] = []
-
-    def write(self, drafts: Iterable[DraftRow]) -> None:
-        """Leave drafts to be written."""
-        drafts = list(drafts)
-        self.desk.ledger.requests.pin(self.holds(drafts))
-        self.pins += self.holds(drafts)
-        self.drafts += drafts
-
-    def flush(self) -> None:
-        """Write all drafts, and take in what others have written before."""
-        desk, drafts = self.desk, self.drafts
-        requests = desk.ledger.requests
-        others = self.log.events[desk.ledger.seq :]
-        mine = [(event.seq, (event.row, said)) for draft, said in drafts if (event := self.log.append(Event(*draft)))]
-        with requests.pinned(spoken_of(others)):
-            thread = self.log.thread(desk.ledger.missing(others))
-            desk.commit(others, thread)
-            desk.commit_own(mine)
-        requests.release(self.pins)
-        self.drafts, self.pins = [], []
-
-    def recall(self, *names: str) -> None:
-        self.desk.recall(self.log.thread(self.desk.missing(names)))
-
-    @staticmethod
-    def holds(drafts: Iterable[DraftRow]) -> list[str]:
-        """Requests that must stay in memory until these are written."""
-        return spoken_of(Logged(0, *event) for event, _ in drafts)
-
-    # What users do, in short
-
-    def add(self, *names: str, at: int = START, tags: Iterable[str] = (), expires_at: int | None = None) -> None:
-        items = [{"id": name, "tags": list(tags), "expires_at": expires_at, "metadata": None} for name in names]
-        self.write(self.desk.describe(items, at))
-        self.flush()
-
-    def turn(self, name: str, state: str, at: int = START) -> None:
-        self.write([self.desk.turn(name, state, at)])
-        self.flush()
-
-    def rank(self, k: int = 3, at: int = START, name: str | None = None, **query: Any) -> Draft:
-        draft = self.desk.rank(Query(k, **query), at, name)
-        self.write([draft])
-        return draft
-
-    def give(self, request: str, item: str, kind: str = "click", value: float = 1.0, at: int = START) -> str:
-        """Send one feedback; what becomes of it."""
-        self.recall(request)
-        out = self.desk.sort([Feedback(request, item, kind, value)], at)
-        self.write(out.drafts)
-        kinds = {"late": out.late, "duplicate": out.duplicate, "unknown": out.unknown, "rejected": out.rejected}
-        return next((kind for kind, found in kinds.items() if found), "accepted")
-
-    def chores(self, at: int) -> None:
-        self.write(self.desk.chores(at))
-        self.flush()
-
-    def bring(self, rows: list[tuple[str, int, float]], variant: str | None = None, segment: str | None = None) -> None:
-        told = [{"item": i, "impressions": n, "rewards": s, "from": None, "to": None} for i, n, s in rows]
-        fields = {"batch": "b", "variant": variant, "segment": segment, "rows": told}
-        self.write([Draft(Event.of(f"import/{len(self.log.events)}", "import", START, fields), fields)])
-        self.flush()
-
-    def check(self) -> None:
-        """The ledger is the log's fold, and the pools are those that it alone would give."""
-        Model(self.log.events).check(self.desk.ledger)
-        same_pools(self.desk, loaded(dumped(self.desk.ledger)))
-
-
-def same_pools(desk: Desk, ledger: Ledger) -> None:
-    """Pools made of this ledger are the desk's."""
-    by_pool = desk.leaving._replace(age=None)
-    fresh = Pools(ledger, VARIANTS, learning=desk.pools.learning, enough=None, leaving=by_pool)
-    for variant, pool in desk.pools.of.items():
-        other = fresh.of[variant]
-        names, others = desk.ledger.catalogue.ids, ledger.catalogue.ids
-        same_pool(pool.pooled, names, other.pooled, others)
-        some = {segment for segment, own in pool.segments.items() if own.rounds}
-        assert some == {segment for segment, own in other.segments.items() if own.rounds}
-        for segment in some:
-            same_pool(pool.segments[segment], names, other.segments[segment], others)
-
-
-def same_pool(one: Pool, names: list[str], other: Pool, others: list[str]) -> None:
-    assert one.rounds == other.rounds
-    assert _catalogue(one, names) == _catalogue(other, others)
-
-
-def _catalogue(pool: Pool, names: list[str]) -> dict[str, tuple[float, float, frozenset[str], bool]]:
-    stats = {names[int(slot)]: pool.stats(slot) for slot in pool.ids}
-    return {name: (s.impressions, s.rewards, s.tags, s.hidden) for name, s in stats.items()}
-
-
-# Anything in any order ------------------------------------------------------------------------------------
-
-some_names = st.lists(st.sampled_from([*NAMES, "nobody"]), max_size=3)
-
-
-class Copies(RuleBasedStateMachine):
-    """Two copies on one log, in whatever order things happen."""
-
-    @initialize(
-        learning=st.sampled_from(["isolated", "shared"]),
-        counted=st.booleans(),
-        share=st.sampled_from([0.0, 0.0, 0.4]),
-        leaving=st.sampled_from([None, Leaving(impressions=3), Leaving(age=0.5), Leaving(impressions=4, age=0.2)]),
-        enough=st.sampled_from([None, 0, 4]),
-        cache=st.sampled_from([0, 1, 3, 1000]),
-        sticky=st.booleans(),
-    )
-    def begin(self, cache: int, share: float, **options: Any) -> None:
-        self.log, self.at = Log(), START
-        self.copies = [Copy(self.log, cache, random_share=share, seed=j, **options) for j in range(2)]
-        self.copies[0].add(*NAMES[:2])
-        self.ranks: list[str] = []
-
-    @rule(
-        which=st.integers(0, 1),
-        names=st.lists(st.sampled_from(NAMES), min_size=1, max_size=3),
-        tags=st.sampled_from(TAGS),
-        expires=st.sampled_from([None, None, 30_000, -1]),
-    )
-    def describe(self, which: int, names: list[str], tags: list[str], expires: int | None) -> None:
-        date = None if expires is None else self.at + expires
-        items = [{"id": name, "tags": tags, "expires_at": date, "metadata": None} for name in names]
-        self.copies[which].write(self.copies[which].desk.describe(items, self.at))
-
-    @rule(which=st.integers(0, 1), name=st.sampled_from(NAMES), state=st.sampled_from(["hidden", "shown", "deleted"]))
-    def turn(self, which: int, name: str, state: str) -> None:
-        self.copies[which].write([self.copies[which].desk.turn(name, state, self.at)])
-
-    @rule(
-        which=st.integers(0, 1),
-        k=st.integers(1, 5),
-        user=st.sampled_from([None, "ada"]),
-        segment=st.sampled_from(SEGMENTS),
-        exclude=some_names,
-        tags=st.sampled_from([None, None, [], ["x"], ["y", "z"]]),
-        among=st.one_of(st.none(), some_names),
-    )
-    def rank(self, which: int, **query: Any) -> None:
-        copy = self.copies[which]
-        draft = copy.rank(at=self.at, **query)
-        self.ranks.append(draft.event.key)
-        check_ranking(copy.desk, Query(**query), draft, self.at)
-
-    @rule(which=st.integers(0, 1), other=st.booleans(), number=st.integers(0, 2))
-    def rank_named(self, which: int, other: bool, number: int) -> None:
-        """Both copies may make a ranking of one name; the log holds one."""
-        name = f"named{number}"
-        for copy in self.copies if other else [self.copies[which]]:
-            if name not in self.log.keys and name not in copy.desk.named:
-                copy.rank(2, at=self.at, name=name)
-                self.ranks.append(name)
-
-    @precondition(lambda self: self.ranks)
-    @rule(
-        which=st.integers(0, 1),
-        rank=st.integers(0, 5),
-        position=st.integers(0, 4),
-        kind=st.sampled_from(KINDS),
-        value=st.sampled_from([0.0, 0.3, 1.0]),
-        seen=st.booleans(),
-    )
-    def feedback(self, which: int, rank: int, position: int, kind: str, value: float, seen: bool) -> None:
-        copy, name = self.copies[which], self.ranks[-1 - rank % len(self.ranks)]
-        copy.recall(name)
-        request = copy.desk.ledger.requests.get(name)
-        if request is None or not request.items:
-            return
-        item = request.items[position % len(request.items)]
-        if name not in self.log.keys:
-            return  # not answered yet
-        if seen:
-            copy.write(copy.desk.sort_seen([(name, item)], self.at).drafts)
-        else:
-            copy.write(copy.desk.sort([Feedback(name, item, kind, value)], self.at).drafts)
-
-    @rule(
-        name=st.sampled_from(NAMES),
-        n=st.integers(0, 3),
-        variant=st.sampled_from([None, "one", "two", "former"]),
-        segment=st.sampled_from(SEGMENTS),
-    )
-    def bring(self, name: str, n: int, variant: str | None, segment: str | None) -> None:
-        if variant == "former":
-            return
-        self.copies[0].bring([(name, n, n / 2)], variant, segment)
-
-    @rule(which=st.integers(0, 1))
-    def flush(self, which: int) -> None:
-        self.copies[which].flush()
-
-    @rule(which=st.integers(0, 1))
-    def chores(self, which: int) -> None:
-        self.copies[which].write(self.copies[which].desk.chores(self.at))
-
-    @rule(step=st.sampled_from([1, 1000, 45_000, 1_000_000, -2000]))
-    def wait(self, step: int) -> None:
-        self.at += step
-
-    @rule(which=st.integers(0, 1), from_snapshot=st.booleans())
-    def restart(self, which: int, from_snapshot: bool) -> None:
-        copy = self.copies[which]
-        copy.flush()
-        copy.start(loaded(dumped(copy.desk.ledger), cache=copy.cache) if from_snapshot else None)
-
-    @rule()
-    def compare(self) -> None:
-        """When everything is written and everything due has been done, all agree."""
-        for _ in range(3):
-            for copy in self.copies:
-                copy.chores(self.at)
-        for copy in self.copies:
-            copy.flush()
-            assert not copy.desk.pending
-            same_pools(copy.desk, loaded(dumped(copy.desk.ledger)))
-            assert not copy.desk.named
-            Model(self.log.events).check(copy.desk.ledger)
-        one, other = (copy.desk.ledger for copy in self.copies)
-        assert differences(one, other) == []
-
-    @invariant()
-    def nothing_is_held_for_nothing(self) -> None:
-        for copy in self.copies if hasattr(self, "copies") else ():
-            assert set(copy.desk.ledger.requests._pins) == set(copy.pins)
-
-    def teardown(self) -> None:
-        if hasattr(self, "copies"):
-            for copy in self.copies:
-                copy.flush()
-            self.compare()
-
-
-def check_ranking(desk: Desk, query: Query, draft: Draft, at: int) -> None:
-    """What was ranked may be shown, and nothing was left out that could have filled a place."""
-    fields = draft.fields
-    pool, held = desk.pools.of[fields["variant"]], desk.ledger.catalogue
-    eligible = set()
-    for name, slot in held.slots.items():
-        due = desk.leaving.age is not None and at >= held["added_at"][slot] + desk.leaving.age * HOUR
-        due = due or 0 < held["expires_at"][slot] <= at
-        due = due or slot in desk._covered  # the clock has been set back since: what has expired does not come back
-        if held["state"][slot] == SHOWN and not due and (slot in pool or name in fields["items"]):
-            eligible.add(name)
-    if query.tags is not None:
-        eligible = {name for name in eligible if set(held.tags_of(held.slots[name])) & set(query.tags)}
-    if query.among is not None:
-        eligible &= set(query.among)
-    eligible -= set(query.exclude)
-    assert set(fields["items"]) <= eligible
-    assert len(fields["items"]) == len(set(fields["items"])) == len(fields["scores"])
-    if desk.leaving.impressions is None:
-        assert len(fields["items"]) == min(query.k, len(eligible))
-        for p in fields["propensities"] if isinstance(fields["propensities"], list) else ():
-            uniform = desk.random_share / len(eligible)
-            assert p == pytest.approx(uniform) or p == pytest.approx(uniform + 1 - desk.random_share)
-
-
-TestCopies = Copies.TestCase
-TestCopies.settings = settings(
-    max_examples=60,
-    stateful_step_count=40,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
-)
+@pytest.mark.parametrize("seed", range(60))
+def test_any_life_equals_its_log(seed: int) -> None:
+    Life(seed).live()
 
 
 # Rankings -------------------------------------------------------------------------------------------------
@@ -554,7 +268,7 @@ def test_two_rankings_of_one_name_count_once() -> None:
     for copy in (here, there):
         assert not copy.desk.named
         assert copy.desk.ledger.series.totals["one"] == [1, 3, 0]
-        same_pools(copy.desk, loaded(dumped(copy.desk.ledger)))
+        same_as_rebuilt(copy, START)
     assert here.give("N" * 22, theirs.fields["items"][0]) == "accepted"
 
 

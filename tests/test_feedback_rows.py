@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from hellinger.engine.desk import FeedbackRow
+from hellinger.engine.drafts import FeedbackRow
 from hellinger.serve import models
 
 names = st.one_of(

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from hellinger.engine import service as module
-from hellinger.engine.desk import Draft, Feedback, Query
+from hellinger.engine.drafts import Draft, Feedback, Query
 from hellinger.engine.journal import JournalFullError
 from hellinger.engine.service import Service
 from hellinger.engine.settings import Settings
@@ -77,7 +77,7 @@ async def running(path: Path, **settings: Any) -> AsyncIterator[tuple[Service, T
                 item = service.desk.ledger.catalogue.ids[int(slot)]
                 n, s = fold.sums([fold.catalogue.slots[item]], variants=[name, COMMON])
                 assert pool.pooled.stats(slot)[:2] == (n[0], s[0]), item
-        assert service.desk.pending == {}
+        assert not service.desk.state.overlay
         assert service.desk.named == {}
         assert service.desk.ledger.requests._pins == {}
     finally:

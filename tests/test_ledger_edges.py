@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-import pytest
 
 from hellinger.events import Logged
 from hellinger.experiment import Pages
-from hellinger.ledger import Ledger, Request, Requests, Series
+from hellinger.ledger import Ledger, Request, Requests, Series, placed
 from hellinger.ledger.series import KEEP_MINUTES
 from hellinger.serve import export
 from hellinger.store import open_store
@@ -36,9 +35,10 @@ def test_counts_from_long_ago_when_minutes_are_let_go() -> None:
 def test_rewards_that_came_without_their_requests() -> None:
     ledger = Ledger()
     item: dict[str, Any] = {"id": "a", "tags": [], "expires_at": None}
-    ledger.apply(Logged(1, "item/1", "item", 0, ""), item)
+    ledger.apply([(1, (("item/1", "item", 0, ""), item))])
     row = {"item": "a", "impressions": 9, "rewards": 0.5, "from": None, "to": None}
-    ledger.apply(Logged(2, "import/1", "import", 0, ""), {"variant": "ucb1", "segment": None, "rows": [row]})
+    fields = {"variant": "ucb1", "segment": None, "rows": [row]}
+    ledger.apply([(2, (("import/1", "import", 0, ""), fields))])
     together = ledger.series.together("ucb1")
     Pages(together.count, together.squares, together.largest, together.most).check(9, 0.5)
 
@@ -85,7 +85,7 @@ def test_what_was_not_ranked_earns_nothing(tmp_path: Path) -> None:
     ]
     ledger, other = Ledger(), Ledger()
     for event in events:
-        ledger.apply(event)
+        ledger.apply(placed([event]))
     other.requests.recall(events[2:], 5)
     for held in (ledger, other):
         found = held.requests.get("R")
@@ -100,12 +100,13 @@ def test_what_was_not_ranked_earns_nothing(tmp_path: Path) -> None:
     assert (row["item"], row["seen"], row["reward"], row["feedback"]) == ("a", False, 0.0, [])
 
 
-@pytest.mark.parametrize("told", [False, True])
-def test_a_ranking_of_contents_that_have_gone(told: bool) -> None:
+def test_a_ranking_of_items_that_were_deleted() -> None:
     ledger = Ledger()
     for seq in range(1, 70):
-        ledger.apply(Logged(seq, f"item/{seq}", "item", 0, ""), {"id": f"c{seq}", "tags": [], "expires_at": None})
-    ledger.open("R", Request("ucb1", "", 0, 69, ("gone", "c1"), counted=True), told=told)
+        fields: dict[str, Any] = {"id": f"c{seq}", "tags": [], "expires_at": None}
+        ledger.apply([(seq, ((f"item/{seq}", "item", 0, ""), fields))])
+    ranking = Request("ucb1", "", 0, 69, ("gone", "c1"), counted=True)
+    ledger.apply([(70, (("R", "rank", 0, ""), {}))], {"R": ranking})
     n, _ = ledger.whole()
     assert (n.sum(), n[0]) == (1, 1)
     assert ledger.rounds(variants=["ucb1"]) == 2

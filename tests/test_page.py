@@ -17,7 +17,7 @@ import pytest
 from hellinger.engine.service import Service
 from hellinger.engine.settings import Settings
 from hellinger.events import Event, Logged
-from hellinger.ledger import Ledger, recovery
+from hellinger.ledger import Ledger, placed, recovery
 from hellinger.serve import live as live_module
 from hellinger.serve.answers import ApiError
 from hellinger.serve.history import history
@@ -267,7 +267,7 @@ def ledger_of(*names: str) -> Ledger:
 
 
 def apply(ledger: Ledger, event: Event) -> None:
-    ledger.apply(Logged(ledger.seq + 1, *event))
+    ledger.apply(placed([Logged(ledger.seq + 1, *event)]))
 
 
 def counts(ledger: Ledger, batch: str, rows: dict[str, tuple[int, float]]) -> None:

@@ -16,7 +16,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from hellinger.engine import service as service_module
-from hellinger.engine.desk import Query
+from hellinger.engine.drafts import Query
 from hellinger.events import now as really_now
 from hellinger.serve.export import SCHEMA
 from serving_app import Api, item_path, running

@@ -1,103 +1,37 @@
-"""Where rankings are made and feedback is taken in: everything the service decides, without web, clock or database."""
+"""Where rankings are made and feedback is classified: what the service decides, without web, clock or database."""
 
 from __future__ import annotations
 
 import hashlib
-import heapq
 import math
 import random
+import secrets
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from importlib.metadata import version
-from itertools import repeat
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-from orjson import dumps
-
+from hellinger.engine import learning as learned
+from hellinger.engine.drafts import Draft, DraftRow, FeedbackRow, Query, Sorted, item_draft, state_draft
+from hellinger.engine.draws import Draws
+from hellinger.engine.feedback import classify, classify_seen
+from hellinger.engine.overlay import Overlay
 from hellinger.engine.pools import Learning, Pools
-from hellinger.events import Event, Logged, Row, new_request, new_token
+from hellinger.engine.state import HOUR, State
+from hellinger.events import Logged, new_request
 from hellinger.experiment import Split
-from hellinger.ledger import SHOWN, Ledger, Request
+from hellinger.ledger import Ledger, Request, placed
+from hellinger.ledger.ledger import Placed
 from hellinger.policies import policy
 from hellinger.pool import Leaving, Ranked
 
-__all__ = ["Desk", "Draft", "DraftRow", "Feedback", "FeedbackRow", "Query", "Sorted", "points"]
-
-HOUR = 3_600_000
-UNIT = 2.0**-20
-"""Points are whole multiples of this, so that their sums are exact in whatever order."""
-
-
-_CLICK = dumps({"points": 1.0, "late": False, "happened": None}).decode()
-"""The body of nearly all feedback."""
-
-
-class Query(NamedTuple):
-    """What is asked of a ranking."""
-
-    k: int
-    user: str | None = None
-    segment: str | None = None
-    exclude: Sequence[str] = ()
-    tags: Sequence[str] | None = None
-    among: Sequence[str] | None = None
-
-
-class Draft(NamedTuple):
-    """An event not yet in the log, with its fields at hand."""
-
-    event: Event
-    fields: dict[str, Any]
-
-    @classmethod
-    def of(cls, key: str, kind: str, at: int, fields: dict[str, Any]) -> Draft:
-        """An event with these fields."""
-        return cls(Event.of(key, kind, at, fields), fields)
-
-
-DraftRow = tuple[Row, Any]
-"""The same as a plain tuple; the fields of feedback are :class:`hellinger.events.Said`, a position for the item."""
-
-
-class Feedback(NamedTuple):
-    """What a user did with an item of a ranking."""
-
-    request: str
-    item: str
-    kind: str
-    value: float = 1.0
-    happened: int | None = None
-
-
-FeedbackRow = tuple[str, str, str, float, int | None]
-"""The same as a plain tuple, which is made in half the time."""
-
-
-class Sorted(NamedTuple):
-    """Feedback, sorted by what becomes of it: indices of what was given, and drafts of what is to be logged."""
-
-    drafts: list[DraftRow]
-    places: list[int]
-    """Which of those given each draft comes from."""
-    late: set[int]
-    duplicate: list[int]
-    unknown: list[int]
-    rejected: list[tuple[int, str]]
-
-
-def points(weight: float, value: float = 1.0) -> float:
-    """What feedback is worth, in [0, 1] and exact to sum."""
-    if weight == 1.0 == value:
-        return 1.0
-    return min(1.0, max(0.0, round(weight * value / UNIT) * UNIT))
+__all__ = ["Desk"]
 
 
 class Desk:
-    """Variants that share the traffic, each with its pool, over one ledger.
+    """Variants that share the traffic, each with its pool, over one state.
 
-    Every method is told the time. :meth:`rank` counts at once what it shows; whatever is to last is handed out as
+    Every method is given the time. :meth:`rank` counts at once what it shows; whatever is to last is handed out as
     drafts of events, and takes effect in :meth:`commit`, when the log has it.
 
     Parameters
@@ -121,7 +55,7 @@ class Desk:
     random_share
         Share of rankings drawn uniformly at random, for evaluation offline.
     seed
-        Fixes the choice of variants, the rankings drawn, and the order of ties.
+        With the state it fixes the choice of variants, the rankings drawn, and the order of ties.
     """
 
     def __init__(
@@ -140,7 +74,6 @@ class Desk:
         enough: float | None = None,
         leaving: Leaving | None = None,
     ) -> None:
-        self.ledger = ledger
         self.variants = {name: policy(spec).spec for name, spec in variants.items()}
         self.split = split or Split(dict.fromkeys(variants, 1.0))
         self.sticky = sticky
@@ -148,17 +81,9 @@ class Desk:
         self.window = window
         self.weights = weights or {}
         self.random_share = random_share
-        self.rng = random.Random(seed)
+        self.seed = secrets.randbits(64) if seed is None else seed
         self.leaving = (leaving or Leaving()).check()
-        by_pool = None if leaving is None else leaving._replace(age=None)
-        self.pools = Pools(
-            ledger,
-            variants,
-            learning=learning,
-            seed=self.rng.getrandbits(40),
-            enough=enough,
-            leaving=by_pool,
-        )
+        self.state = State(ledger, variants, learning=learning, enough=enough, leaving=leaving)
         self.versions = {
             name: _version(spec, learning, counted, random_share, window, self.weights, enough, leaving)
             for name, spec in self.variants.items()
@@ -166,26 +91,29 @@ class Desk:
         self._stochastic = {name for name, spec in variants.items() if policy(spec).rule.random}
         self.segments = set(ledger.segments)
         """Segments that have been asked for."""
-        self.pending: dict[str, None] = {}
-        """Rankings that are counted and not known to be in the log."""
         self.named: dict[str, dict[str, Any]] = {}
-        """Rankings made under a name, not known to be in the log: what they say, by name."""
-        held = ledger.catalogue
-        self._expiries = list(self._dues(np.flatnonzero(held["state"][: len(held.ids)] == SHOWN)))
-        heapq.heapify(self._expiries)
-        self._ripe: list[tuple[int, int]] = []
-        self._covered: set[int] = set()
-        """Contents left out because they have expired, which the log does not know yet."""
+        """Rankings made under a name, not known to be in the log: their fields, by name."""
+
+    @property
+    def ledger(self) -> Ledger:
+        """What the log says."""
+        return self.state.ledger
+
+    @property
+    def pools(self) -> Pools:
+        """Each variant's pool."""
+        return self.state.pools
 
     def warm(self) -> None:
         """Have the kernels compiled that the first requests would wait for."""
         ledger = Ledger()
-        ledger.apply(Logged(1, "item/1", "item", 0, ""), {"id": "a", "tags": ["t"], "expires_at": None})
-        pools = Pools(ledger, self.variants, learning=self.pools.learning, enough=0)
+        fields = {"id": "a", "tags": ["t"], "expires_at": None}
+        ledger.apply(placed([Logged(1, *Draft.of("item/1", "item", 0, fields).event)]))
+        pools = Pools(ledger, Overlay(), set(), self.variants, learning=self.pools.learning, enough=0)
         for pool in pools.of.values():
             pool.pick(1)
             pool.pick(1, exclude=[1], tags=["t"])
-            pool.record_many([0, 0], "", [1, 1], [1, 1])
+            pool.set_counts([0], [1], [1])
         for real in self.pools.of.values():
             if len(real):
                 real.rank(1)
@@ -193,34 +121,37 @@ class Desk:
     # Ranking ------------------------------------------------------------------------------------------
 
     def rank(self, query: Query, at: int, name: str | None = None) -> Draft:
-        """Rank for one request, and count what it shows; the draft is to be logged, and says what to answer.
+        """Rank for one request, and count what it shows; the draft is to be logged, and has what to answer.
 
         A ranking made under a name counts once the log has it, and not before: it may have another by that name.
         """
+        state, ledger = self.state, self.state.ledger
         count = self.counted and name is None
-        if self.pools.dates or (self._expiries and self._expiries[0][0] <= at):
-            self._ripen(at)
+        state.expire(at)
+        draws = Draws(self.seed, ledger.seq, state.made)
+        state.made += 1
         if self.sticky and query.user is not None:
             variant, chance = self.split.choose_for(query.user)
         else:
-            variant, chance = self.split.choose(self.rng)
+            variant, chance = self.split.choose(draws)
         segment = query.segment or ""
-        pool = self.pools.of[variant]
-        drawn = self.random_share > 0 and self.rng.random() < self.random_share
+        pool = state.pools.of[variant]
+        drawn = self.random_share > 0 and draws.random() < self.random_share
         propensities: float | list[float] | None = None
         chosen: list[Any] = []
         scores: Sequence[float | None] = []
         if len(pool) == 0:
             propensities = [] if self.random_share > 0 else None
         elif self.random_share > 0:
-            ranked, propensities = self._explore(variant, query, drawn)
+            ranked, propensities = self._explore(variant, query, drawn, draws)
             chosen, scores = [one.id for one in ranked], [one.score for one in ranked]
         else:
-            chosen, scores = pool.pick(query.k, segment, count=count, **self._filters(variant, query))
+            filters = self._filters(variant, query)
+            chosen, scores = pool.pick(query.k, segment, count=count, seed=draws.word(), **filters)
             propensities = None if variant in self._stochastic else 1.0
         if math.inf in scores:  # which JSON has no word for
             scores = [None if score == math.inf else score for score in scores]
-        rid, items = name or new_request(at), list(map(self.ledger.catalogue.ids.__getitem__, chosen))
+        rid, items = name or new_request(at), list(map(ledger.catalogue.ids.__getitem__, chosen))
         fields = {
             "variant": variant,
             "policy": self.variants[variant],
@@ -230,24 +161,28 @@ class Desk:
             "user": query.user,
             "random": drawn,
             "counted": self.counted,
-            "through": self.ledger.seq,
+            "through": ledger.seq,
             "items": items,
             "scores": scores,
             "propensities": propensities,
         }
         if name is not None:
             self.named[rid] = fields
-            return Draft.of(rid, "rank", at, fields)
-        slots = array("i", chosen)
-        request = Request(variant, segment, at, self.ledger.seq, tuple(items), slots, counted=self.counted)
-        counted_by_pool = count and self.random_share == 0
-        self.ledger.open(rid, request, told=counted_by_pool)
-        if counted_by_pool:
-            self.pools.served(variant, segment, chosen)
         else:
-            self.pools.settle()
-        self.pending[rid] = None
+            slots = array("i", chosen)
+            request = Request(variant, segment, at, ledger.seq, tuple(items), slots, counted=self.counted)
+            state.open(rid, request, served=count and self.random_share == 0)
         return Draft.of(rid, "rank", at, fields)
+
+    def adopt(self, name: str, request: Request, named: dict[str, Any] | None = None) -> None:
+        """Take over a ranking that another desk made and the log does not have yet; ``named``: its fields."""
+        if name in self.ledger.requests:
+            return
+        if named is not None:
+            self.named[name] = named
+        else:
+            self.ledger.slots_of(request)
+            self.state.open(name, request, served=False)
 
     def _filters(self, variant: str, query: Query) -> dict[str, Any]:
         filters: dict[str, Any] = {}
@@ -261,12 +196,14 @@ class Desk:
             filters["among"] = [slot for item in query.among if (slot := slot_of(item, -1)) in pool]
         return filters
 
-    def _explore(self, variant: str, query: Query, drawn: bool) -> tuple[list[Ranked], list[float] | None]:
+    def _explore(
+        self, variant: str, query: Query, drawn: bool, draws: Draws
+    ) -> tuple[list[Ranked], list[float] | None]:
         """A ranking and the chance of each of its places, where a share of all rankings is drawn at random."""
         pool = self.pools.of[variant].deciding(query.segment or "")
         filters = self._filters(variant, query)
-        best = pool.rank(query.k, **filters)
-        some, eligible = pool.draw(query.k, self.rng, **filters)
+        best = pool.rank(query.k, seed=draws.word(), **filters)
+        some, eligible = pool.draw(query.k, random.Random(draws.word()), **filters)
         ranked = some if drawn else best
         if variant in self._stochastic:
             return ranked, None
@@ -279,175 +216,104 @@ class Desk:
     # Feedback -----------------------------------------------------------------------------------------
 
     def missing(self, names: Iterable[str]) -> list[str]:
-        """Requests among these that have to be recalled from the log before :meth:`sort`."""
-        use = self.ledger.requests.get  # each is used now, and goes last when there are too many
-        return [name for name in dict.fromkeys(names) if use(name) is None]
+        """Rankings among these that have to be recalled from the log before they are classified."""
+        return [name for name in dict.fromkeys(names) if self.state.request(name) is None]
 
     def recall(self, thread: Iterable[Logged]) -> None:
-        """Take in what the log says of requests that were missing."""
+        """Take in what the log says of rankings that were missing."""
         self.ledger.requests.recall(thread, self.ledger.seq)
 
     def sort(self, given: Sequence[FeedbackRow], at: int) -> Sorted:
-        """Sort feedback by what is to become of it."""
-        out = Sorted([], [], set(), [], [], [])
-        keys: list[str] = []
-        bodies: list[str] = []
-        said: list[tuple[str, int, str, float, bool, int | None]] = []
-        request_of, weights, since = self.ledger.requests.held.get, self.weights, at - self.window
-        for j, (name, item, kind, value, happened) in enumerate(given):
-            request = request_of(name)
-            if request is None:
-                out.unknown.append(j)
-                continue
-            try:
-                position = request.items.index(item)
-            except ValueError:
-                out.rejected.append((j, _not_ranked(item)))
-                continue
-            if kind in request.given and position in request.given[kind]:
-                out.duplicate.append(j)
-                continue
-            late, worth = request.at < since, 1.0
-            if late:
-                worth = 0.0
-                out.late.add(j)
-            elif value != 1.0 or kind in weights:
-                worth = points(weights.get(kind, 1.0), value)
-            body = _CLICK
-            if worth != 1.0 or happened is not None:
-                body = dumps({"points": worth, "late": late, "happened": happened}).decode()
-            keys.append(f"{name}/{kind}/{item}")
-            bodies.append(body)
-            said.append((name, position, kind, worth, late, happened))  # by name: the log may bring the request itself
-            out.places.append(j)
-        rows = zip(keys, repeat("feedback"), repeat(at), bodies, strict=False)
-        out.drafts.extend(zip(rows, said, strict=True))
-        return out
+        """Classify feedback by what is to become of it."""
+        return classify(given, self.state.find, at, window=self.window, weights=self.weights)
 
     def sort_seen(self, given: Sequence[tuple[str, str]], at: int) -> Sorted:
-        """The same for confirmations that an item of a request was seen."""
-        out = Sorted([], [], set(), [], [], [])
-        for j, (name, item) in enumerate(given):
-            request = self.ledger.requests.get(name)
-            if request is None:
-                out.unknown.append(j)
-            elif (position := request.position(item)) < 0:
-                out.rejected.append((j, _not_ranked(item)))
-            elif request.counted or (request.seen is not None and position in request.seen):
-                out.duplicate.append(j)
-            elif at - request.at > self.window:
-                out.late.add(j)
-            else:
-                fields = {"request": name, "item": item}
-                out.drafts.append(Draft.of(f"{name}/seen!/{item}", "seen", at, fields))
-                out.places.append(j)
-        return out
+        """The same for confirmations that an item of a ranking was seen."""
+        return classify_seen(given, self.state.find, at, window=self.window)
 
     # Catalogue ----------------------------------------------------------------------------------------
 
     def describe(self, items: Iterable[dict[str, Any]], at: int) -> list[Draft]:
-        """Drafts that add or change contents: id, tags, expires_at, metadata of each."""
-        return [Draft.of(f"item/{new_token()}", "item", at, item) for item in items]
+        """Drafts that add or change items (id, tags, expires_at, metadata); none for one that says nothing new."""
+        drafts: dict[str, Draft] = {}
+        for item in items:
+            drafts[item["id"]] = item_draft(item, at)  # the last one counts
+        return [draft for name, draft in drafts.items() if not self.ledger.catalogue.says(name, draft.event.body)]
 
     def turn(self, item: str, state: str, at: int) -> Draft:
-        """A draft that brings a content to a state."""
-        return Draft.of(f"state/{new_token()}", "state", at, {"id": item, "state": state})
+        """A draft that brings an item to a state."""
+        return state_draft(item, state, at)
 
     def chores(self, at: int) -> list[Draft]:
-        """Drafts of what time itself brings about: contents that expire, and those that have left a pool."""
-        self._ripen(at)
-        held = self.ledger.catalogue
-        ripe, self._ripe = self._ripe, []
-        self._covered = {slot for slot in self._covered if held["state"][slot] == SHOWN}
-        drafts = []
-        for due, slot in ripe:
-            if self._expires(slot, due):
-                fields = {"id": held.ids[slot], "state": "expired", "expires_at": int(held["expires_at"][slot])}
-                drafts.append(Draft.of(f"state/{new_token()}", "state", at, fields))
+        """Drafts of what time itself does: items that expire, and those that have left a pool."""
+        self.state.expire(at)
+        catalogue = self.ledger.catalogue
+        drafts = [
+            state_draft(catalogue.ids[slot], "expired", at, expires_at=int(catalogue["expires_at"][slot]))
+            for slot in self.state.dates.to_log()
+        ]
         for variant, slot, gone in self.pools.departures():
-            since = int(held["since"][slot])
-            fields = {"variant": variant, "id": held.ids[slot], "since": since, "reason": gone.reason}
+            since = int(catalogue["since"][slot])
+            fields = {"variant": variant, "id": catalogue.ids[slot], "since": since, "reason": gone.reason}
             fields |= {"impressions": gone.impressions, "rewards": gone.rewards}
             drafts.append(Draft.of(f"leave/{variant}/{since}", "leave", at, fields))
         return drafts
 
-    def _ripen(self, at: int) -> None:
-        """Show no more what has expired, before the log has it."""
-        dates, self.pools.dates = list(dict.fromkeys(self.pools.dates)), []
-        for slot in self._covered.intersection(dates):
-            self._covered.discard(slot)
-            if self.ledger.catalogue["state"][slot] == SHOWN:
-                self.pools.uncover(slot)  # it had expired under its former date
-        for entry in self._dues(np.array(dates, np.int64)):
-            heapq.heappush(self._expiries, entry)
-        while self._expiries and self._expiries[0][0] <= at:
-            due, slot = heapq.heappop(self._expiries)
-            if self._expires(slot, due):
-                self.pools.cover(slot)
-                self._covered.add(slot)
-                self._ripe.append((due, slot))
-
     def sweep(self) -> None:
-        """Look for contents beyond hope."""
+        """Retire items that cannot win."""
         if self.leaving.share is not None:
-            for pool in self.pools.of.values():
-                pool.sweep()
+            self.pools.sweep()
 
-    def _expires(self, slot: int, due: int) -> bool:
-        """Whether a content is still to expire at this time."""
-        return self.ledger.catalogue["state"][slot] == SHOWN and (due, slot) in self._dues(np.array([slot]))
-
-    def _dues(self, slots: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-        """When contents expire, at their own dates or at the age that all leave at; those that do."""
-        held = self.ledger.catalogue
-        dues = held["expires_at"][slots]
-        if self.leaving.age is not None:
-            aged = held["added_at"][slots] + round(self.leaving.age * HOUR)
-            dues = np.where(dues > 0, np.minimum(dues, aged), aged)
-        some = np.flatnonzero(dues)
-        return zip(dues[some].tolist(), slots[some].tolist(), strict=True)
+    def learn(self, at: int) -> list[Draft]:
+        """Drafts of priors that are due to be fitted anew."""
+        return [learned.fit(self.state, wanted, at) for wanted in learned.due(self.state)]
 
     # The log ------------------------------------------------------------------------------------------
 
-    def commit(self, events: Iterable[Logged], thread: Iterable[Logged] = ()) -> None:
-        """Take in what the log has got, in its order; ``thread`` recalls requests that these speak of."""
-        self.ledger.requests.recall(thread, self.ledger.seq)
-        self.commit_own((event.seq, (event.row, event.said)) for event in events)
+    def commit(self, events: Iterable[Logged], thread: Iterable[Logged] = (), own: Iterable[Placed] = ()) -> None:
+        """Apply what the log has got, in its order: events of others, then drafts of this copy with their places.
 
-    def commit_own(self, events: Iterable[tuple[int, DraftRow]]) -> None:
-        """The same for drafts: the place of each, and itself."""
+        ``thread`` recalls rankings that the others' events refer to.
+        """
+        self.recall(thread)
+        self.state.commit(self._chained(events, own))
+
+    def _chained(self, events: Iterable[Logged], own: Iterable[Placed]) -> Iterable[Placed]:
+        for each in placed(events):
+            self.forget([each[1]])
+            yield each
         if self.named:
-            events = list(events)
-            self.forget(draft for _, draft in events)
-        self.ledger.take(events, self.pending)
-        self.pools.settle()
+            own = list(own)
+            self.forget(draft for _, draft in own)
+        yield from own
+
+    def commit_own(self, events: Iterable[Placed]) -> None:
+        """:meth:`commit` with drafts of this copy alone."""
+        self.commit((), (), events)
 
     def forget(self, drafts: Iterable[DraftRow]) -> None:
-        """Let go of what was remembered of rankings made under a name: the log has them, or others in their place."""
-        for (key, kind, _, _), _ in drafts:
-            if kind == "rank":
-                self.named.pop(key, None)
+        """Forget the fields of rankings made under a name: the log has them, or others in their place."""
+        if self.named:
+            for (key, kind, _, _), _ in drafts:
+                if kind == "rank":
+                    self.named.pop(key, None)
 
     def about(self, item: str) -> dict[str, dict[str, Any]]:
-        """Counts and index of a content under each variant."""
+        """Counts and index of an item under each variant."""
         return self.about_each([self.ledger.catalogue.slots[item]])[0]
 
     def about_each(self, slots: Sequence[int]) -> list[dict[str, dict[str, Any]]]:
-        """The same for many contents, by slot."""
+        """The same for many items, by slot."""
         out: list[dict[str, dict[str, Any]]] = [{} for _ in slots]
         for variant, pool in self.pools.of.items():
             n, s = (sums.tolist() for sums in self.ledger.sums(slots, variants=[variant]))
             left = self.ledger.gone.get(variant, {})
-            held = [slot for slot in slots if slot in pool]
-            scores = dict(zip(held, pool.pooled.scores(held).tolist(), strict=True))
+            present = [slot for slot in slots if slot in pool]
+            scores = dict(zip(present, pool.pooled.scores(present).tolist(), strict=True))
             for j, slot in enumerate(slots):
                 score, gone = scores.get(slot), left.get(slot)
                 out[j][variant] = {"impressions": n[j], "rewards": s[j], "score": score, "left": gone}
         return out
-
-
-def _not_ranked(item: str) -> str:
-    return f"`item` must be one of those ranked in the request, but got {item!r}"
 
 
 def _version(*parts: object) -> str:

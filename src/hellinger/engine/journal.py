@@ -12,12 +12,13 @@ from concurrent.futures import Future
 from itertools import chain
 from typing import Any
 
-from hellinger.engine.desk import Desk, DraftRow
+from hellinger.engine.desk import Desk
+from hellinger.engine.drafts import DraftRow
 from hellinger.events import Logged
 from hellinger.ledger import spoken_of
 from hellinger.store import Store, StoreError, StoreUnavailableError
 
-__all__ = ["Journal", "JournalFullError"]
+__all__ = ["Journal", "JournalFullError", "NotAppliedError"]
 
 log = logging.getLogger(__name__)
 
@@ -31,6 +32,10 @@ READ = 10_000
 
 class JournalFullError(StoreUnavailableError):
     """More is waiting to be written than may."""
+
+
+class NotAppliedError(StoreUnavailableError):
+    """The log could not be applied to memory: what is in memory is not to be relied upon until it is made anew."""
 
 
 class _Entry:
@@ -58,6 +63,10 @@ class Journal:
     Any other fails when the store is away, and the caller is told so. It may be in the log all the same, where the
     answer of the store was lost; then it takes effect like what other copies have written.
 
+    If the desk fails to apply what the log has, nobody is told that anything took effect: ``failure`` has the error,
+    everything is refused, and ``on_failure`` is called, whose part it is to make a new desk from the log and to
+    :meth:`resume` with it.
+
     Parameters
     ----------
     store
@@ -73,7 +82,9 @@ class Journal:
     patience
         Seconds after which a commit that does not end counts as the store being away.
     measure
-        Told of every commit: how many events, how many seconds.
+        Called after every commit with its number of events and its seconds.
+    on_failure
+        Called when the desk could not apply what the log has.
     """
 
     def __init__(
@@ -86,6 +97,7 @@ class Journal:
         poll: float = 0.25,
         patience: float = 2.0,
         measure: Callable[[int, float], None] | None = None,
+        on_failure: Callable[[], None] | None = None,
     ) -> None:
         self.store = store
         self.desk = desk
@@ -94,6 +106,9 @@ class Journal:
         self.poll = poll
         self.patience = patience
         self.measure = measure
+        self.failure: Exception | None = None
+        """Why the desk could not apply what the log has; None while all is well."""
+        self._on_failure = on_failure
         self.away = False
         """Whether the store could not be reached of late."""
         self.waiting = 0
@@ -108,6 +123,8 @@ class Journal:
         self._refused = False  # the last write failed: that reading works proves nothing
         self._behind = False  # others have written more than was read at once
         self._stop = False
+        self._park = False  # the thread is to do nothing until it is told otherwise
+        self._parked = threading.Event()
         self._loop = asyncio.get_running_loop()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -118,8 +135,13 @@ class Journal:
 
     def admit(self, count: int = 1) -> None:
         """Refuse where so many more drafts may not wait: to be asked before anything takes effect."""
+        self._require_desk()
         if self.waiting + count > self.limit:
             raise JournalFullError(f"`waiting events <= {self.limit}` must hold, but {self.waiting} wait already")
+
+    def _require_desk(self) -> None:
+        if self.failure is not None:
+            raise NotAppliedError(f"memory is being rebuilt from the log, because {self.failure}")
 
     def write(
         self, drafts: Sequence[DraftRow], *, lasting: bool = False, holds: Sequence[str] = ()
@@ -134,6 +156,7 @@ class Journal:
             self.desk.ledger.requests.release(holds)
             waiter.set_result([])
             return waiter
+        self._require_desk()
         if not lasting:
             self.admit(len(drafts))
             if self.away:
@@ -150,6 +173,7 @@ class Journal:
     def look(self) -> asyncio.Future[list[int | None]]:
         """See what other copies have written, without waiting for the next look."""
         waiter: asyncio.Future[list[int | None]] = self._loop.create_future()
+        self._require_desk()
         if self.away:
             raise StoreUnavailableError("the store is away")
         with self._wake:
@@ -184,39 +208,88 @@ class Journal:
         holds: list[str],
     ) -> None:
         """The log has got these."""
+        if self.away:
+            log.warning("the store is back")
+        self.away = False
+        self.reached = time.monotonic()
         drafts = chain.from_iterable(entry.drafts for entry in entries)
         mine: Iterable[Any] = zip(chain.from_iterable(places), drafts, strict=True)  # in the order of the log
-        if any(None in seqs for seqs in places):
-            both = list(mine)
-            mine = [(seq, draft) for seq, draft in both if seq is not None]
-            self.desk.forget(draft for seq, draft in both if seq is None)
         try:
-            self.desk.commit(events, thread)
-            self.desk.commit_own(mine)
-        finally:
-            if self.away:
-                log.warning("the store is back")
-            self.away = False
-            self.reached = time.monotonic()
+            if self.failure is not None:
+                raise self.failure
+            if any(None in seqs for seqs in places):
+                both = list(mine)
+                mine = [(seq, draft) for seq, draft in both if seq is not None]
+                self.desk.forget(draft for seq, draft in both if seq is None)
+            self.desk.commit(events, thread, mine)
             self.desk.ledger.requests.release(holds)
-            for entry, seqs in zip(entries, places, strict=True):
-                if not entry.waiter.done():
-                    entry.waiter.set_result(seqs)
-            self._done(entries)
+            for entry in entries:
+                self.desk.ledger.requests.release(entry.holds)
+        except Exception as error:
+            self._break(error, entries)
+            return
+        for entry, seqs in zip(entries, places, strict=True):
+            if not entry.waiter.done():
+                entry.waiter.set_result(seqs)
+        self._done(entries)
+
+    def _break(self, error: Exception, entries: list[_Entry]) -> None:
+        """The log has these, but they could not be applied: tell nobody that they took effect."""
+        first, self.failure = self.failure is None, error
+        with self._wake:
+            self._park = True
+            queued = [entry for entry in self._entries if not entry.lasting]
+            self._entries = deque(entry for entry in self._entries if entry.lasting)
+        for entry in (*entries, *queued):
+            if not entry.waiter.done():
+                if entry.lasting:  # answered already or about to be: the log has it
+                    entry.waiter.set_result([])
+                else:
+                    entry.waiter.set_exception(NotAppliedError(f"not applied: {error}; send it again"))
+        self._done([*entries, *queued])
+        if first:
+            log.error("the log could not be applied, memory is made anew from it", exc_info=error)
+            if self._on_failure is not None:
+                self._on_failure()
+
+    async def parked(self) -> None:
+        """Wait until the thread does nothing any more, after a failure; what it had done has been told."""
+        await asyncio.to_thread(self._parked.wait)
+
+    def unwritten(self) -> list[DraftRow]:
+        """Drafts of lasting entries that are not in the log."""
+        with self._wake:
+            return [draft for entry in self._entries for draft in entry.drafts]
+
+    def resume(self, desk: Desk) -> None:
+        """Go on with a new desk after a failure."""
+        self.desk = desk
+        self._after = desk.ledger.seq
+        self.failure = None
+        with self._wake:
+            self._park = False
+            self._parked.clear()
+            self._wake.notify()
 
     def _failed(self, dropped: list[_Entry], kept: list[_Entry], holds: list[str], reason: str) -> None:
         """These could not be written."""
         if not self.away:
             log.error("the store is away: %s", reason)
-        self.desk.ledger.requests.release(holds)
+        self._release(holds)
         self._lose([*dropped, *kept])
+        self._release(name for entry in dropped for name in entry.holds)
         self._done(dropped)
+
+    def _release(self, names: Iterable[str]) -> None:
+        if self.failure is None:  # the desk that they were pinned in goes with its pins
+            self.desk.ledger.requests.release(names)
 
     def _refuse(self, entry: _Entry, error: Exception) -> None:
         """Tell that an entry can never be written, whatever the store's health."""
         self.desk.forget(entry.drafts)
         if not entry.waiter.done():
             entry.waiter.set_exception(error)
+        self._release(entry.holds)
         self._done([entry])
 
     def _lose(self, entries: list[_Entry]) -> None:
@@ -231,12 +304,13 @@ class Journal:
                     entry.waiter.set_result([])
                 else:
                     entry.waiter.set_exception(StoreUnavailableError("the store is away"))
-        self._done([entry for entry in queued if not entry.lasting])
+        lost = [entry for entry in queued if not entry.lasting]
+        self._release(name for entry in lost for name in entry.holds)
+        self._done(lost)
 
     def _done(self, entries: list[_Entry]) -> None:
         for entry in entries:
             self.waiting -= len(entry.drafts)
-            self.desk.ledger.requests.release(entry.holds)
         if not self.waiting:
             self._idle.set()
 
@@ -268,6 +342,9 @@ class Journal:
         entries: list[_Entry] = []
         drafts = 0
         with self._wake:
+            while self._park and not self._stop:
+                self._parked.set()
+                self._wake.wait()
             if not self._entries and not self._stop and not self._behind:
                 self._wake.wait(self.poll)
             if self._stop and not self._entries:
@@ -294,7 +371,7 @@ class Journal:
         except Exception as error:
             if self._loop.is_closed():
                 return False
-            self._tell(self.desk.ledger.requests.release, holds)
+            self._tell(self._release, holds)
             if len(entries) > 1:  # one that no log could hold must not take the others with it
                 return min([self._attempt([entry]) for entry in entries])
             log.exception("the journal stumbled")

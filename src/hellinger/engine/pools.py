@@ -1,13 +1,16 @@
-"""One pool for each variant, kept in step with the ledger. Contents have their slots as ids in it, not their names."""
+"""One pool for each variant, derived from ledger and overlay. Items have their slots as ids in it, not their names."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Literal
 
 import numpy as np
 
-from hellinger.ledger import COMMON, EXPIRED, HIDDEN, Floats, Ledger, Slots
-from hellinger.pool import Departure, Leaving, SegmentedPool
+from hellinger.engine.overlay import Overlay
+from hellinger.ledger import COMMON, HIDDEN, SHOWN, Changes, Columns, Ledger, Request, Slots
+from hellinger.policies import Prior
+from hellinger.pool import Departure, Leaving, Pool, SegmentedPool
 
 __all__ = ["Learning", "Pools"]
 
@@ -15,12 +18,18 @@ Learning = Literal["isolated", "shared"]
 
 
 class Pools:
-    """The contents of a ledger in one :class:`SegmentedPool` for each variant, told of every change.
+    """The items of a ledger in one :class:`SegmentedPool` for each variant.
+
+    A pool has no numbers of its own. Who is in it, how often each item was shown and what it earned, how many
+    impressions there were in all, and the prior: each is looked up in the ledger and the overlay whenever it may have
+    changed, never added to. So a pool that has lived through a log equals one that is made at its end.
 
     Parameters
     ----------
-    ledger
-        What the pools start from, and whose listener they become.
+    ledger, overlay
+        What the log says, and this copy's rankings that it does not have yet.
+    expired
+        Slots of items that have expired, which the log does not know yet; looked at whenever items change.
     variants
         Policy of each, as a spec.
     learning
@@ -28,210 +37,183 @@ class Pools:
     enough
         Impressions that a segment needs to be ranked by its own counts.
     leaving
-        When a content leaves a variant's pool.
+        When an item leaves a variant's pool by itself.
     """
 
     def __init__(
         self,
         ledger: Ledger,
+        overlay: Overlay,
+        expired: set[int],
         variants: dict[str, str],
         *,
         learning: Learning = "isolated",
-        seed: int = 0,
         enough: float | None = None,
         leaving: Leaving | None = None,
     ) -> None:
         self.ledger = ledger
+        self.overlay = overlay
+        self.expired = expired
         self.learning: Learning = learning
         self.of = {
-            name: SegmentedPool(spec, enough=enough, seed=seed + number, leaving=leaving)
-            for number, (name, spec) in enumerate(variants.items())
+            name: SegmentedPool(spec, enough=enough, leaving=leaving, learn="given") for name, spec in variants.items()
         }
-        self._waiting: dict[tuple[str, str], list[tuple[Slots, Floats, Floats, float]]] = {}
-        """Counts by variant and segment that the pools do not know of yet."""
-        self._coming: list[int] = []
-        """Contents that have appeared and are not in the pools yet."""
-        self._leaving: dict[str, dict[int, Departure]] = {name: {} for name in variants}
-        """Contents that have left a variant's pool by themselves, before the log has it."""
-        self._told: set[tuple[str, int]] = set()
-        self.dates: list[int] = []
-        """Contents that have been shown, or whose date of expiry has changed, since this was last emptied."""
-        for name in self.of:
-            self._load(name)
-        ledger.listener = self
-
-    # What an event changes ----------------------------------------------------------------------------
-
-    def appears(self, slot: int) -> None:
-        """Show a content, new or again."""
-        self._coming.append(slot)
-        self.dates.append(slot)
-
-    def vanishes(self, slot: int) -> None:
-        """Hide a content; one that has expired need not be kept."""
-        if self.ledger.catalogue["state"][slot] == EXPIRED:
-            self.ends(slot)
-        else:
-            self.cover(slot)
-
-    def cover(self, slot: int) -> None:
-        """Leave a content out of rankings."""
-        self._come()
-        for pool in self.of.values():
-            if slot in pool:
-                pool.hide(slot)
-
-    def uncover(self, slot: int) -> None:
-        """Take :meth:`cover` back."""
-        for pool in self.of.values():
-            if slot in pool:
-                pool.unhide(slot)
-
-    def ends(self, slot: int) -> None:
-        """Take a content out."""
-        self.settle()
-        self._collect()
-        for variant in self.of:
-            self.left(variant, slot)
-
-    def left(self, variant: str, slot: int) -> None:
-        """Take a content out of one pool."""
-        self.settle()
-        pool = self.of.get(variant)
-        if pool is not None:
-            self._leaving[variant].pop(slot, None)
-            self._told.discard((variant, slot))
-            if slot in pool:
-                pool.remove(slot)
-
-    def retagged(self, slot: int) -> None:
-        """Put a content back with its new tags."""
-        self.settle()
+        self._departing: dict[str, dict[int, Departure]] = {name: {} for name in variants}
+        """Items that have left a variant's pool by themselves, which the log does not know yet."""
+        self._logged: set[tuple[str, int]] = set()
+        """Those of them for which an event is on its way."""
+        slots = np.flatnonzero(ledger.catalogue["state"][: len(ledger.catalogue.ids)] <= HIDDEN)
         for variant, pool in self.of.items():
-            if slot in pool:
-                pool.remove(slot)
-                self._fill(variant, pool, [slot])
-        self.dates.append(slot)
+            self._set_prior(variant, "")
+            for segment in ledger.segments:
+                if self._rounds(variant, segment):
+                    pool.segment(segment)
+                    self._set_prior(variant, segment)
+            self._place(variant, slots)
+            self._set_rounds(variant)
 
-    def dated(self, slot: int) -> None:
-        """Note that a content's date of expiry is another now."""
-        self.dates.append(slot)
+    # Following the ledger -----------------------------------------------------------------------------
 
-    def counted(self, variant: str, segment: str, slots: Slots, n: Floats, s: Floats, gone: float) -> None:
-        """Note counts, for :meth:`settle`."""
-        self._come()  # before the ledger has these counts, or they would come in twice
-        self._waiting.setdefault((variant, segment), []).append((slots, n, s, gone))
-
-    def settle(self) -> None:
-        """Bring what was noted into the pools."""
-        self._come()
-        if not self._waiting:
-            return
-        waiting, self._waiting = self._waiting, {}
-        for (variant, segment), noted in waiting.items():
-            *columns, gone = zip(*noted, strict=True)
-            slots, n, s = map(np.concatenate, columns)
+    def follow(self, changes: Changes) -> None:
+        """Be what ledger and overlay say after these changes."""
+        if changes.items or changes.retagged:
+            slots = np.array(sorted(changes.items | changes.retagged), np.int64)
+            for variant in self.of:
+                self._place(variant, slots, changes.retagged)
+        for (variant, segment), parts in changes.counted.items():
+            counted = np.unique(np.concatenate(parts))
             for learner in self._learners(variant):
-                _record(self.of[learner], slots, segment, n, s, sum(gone))
+                self._set_counts(learner, segment, counted)
+        for variant, segment in changes.priors:
+            if variant in self.of:
+                self._set_prior(variant, segment)
+        for variant in self.of:
+            self._set_rounds(variant)
 
-    def _come(self) -> None:
-        """Bring contents into the pools that have appeared, many at once."""
-        if not self._coming:
+    def show(self, ranking: Request, *, served: bool) -> None:
+        """Count a ranking of the overlay; ``served``: its variant's own pool has counted it already."""
+        variant, segment = ranking.whose
+        learners = [name for name in self._learners(variant) if name != variant or not served]
+        if learners:
+            shown = np.unique(np.array(ranking.slots, np.int64))
+            for name in learners:
+                self._set_counts(name, segment, shown)
+                self._set_rounds(name)
+
+    def _place(self, variant: str, slots: Slots, retagged: Iterable[int] = ()) -> None:
+        """Take in the items that belong in a variant's pool, take out the others, and hide what is not to be shown."""
+        pool, catalogue = self.of[variant], self.ledger.catalogue
+        self._collect(variant)
+        gone, departing = self.ledger.gone.get(variant, {}), self._departing[variant]
+        for slot in [slot for slot in slots.tolist() if slot in departing]:
+            if slot in gone or catalogue["state"][slot] > HIDDEN:
+                del departing[slot]
+                self._logged.discard((variant, slot))
+        wanted = catalogue["state"][slots] <= HIDDEN
+        out = gone.keys() | departing.keys()
+        if out:
+            wanted &= ~np.isin(slots, list(out))
+        here = pool.contains(slots)
+        if (here & ~wanted).any():
+            pool.remove(slots[here & ~wanted])
+        changed = slots[here & wanted]
+        if retagged and (other := changed[np.isin(changed, list(retagged))]).size:
+            pool.retag(other, self._tags(other))
+        self._load(variant, slots[wanted & ~here])
+        hidden = (catalogue["state"][slots] != SHOWN) | np.isin(slots, list(self.expired))
+        present = pool.contains(slots)  # a loaded one may have left at once
+        for which, change in ((hidden, pool.hide), (~hidden, pool.unhide)):
+            if (which & present).any():
+                change(slots[which & present])
+
+    def _load(self, variant: str, slots: Slots) -> None:
+        if not slots.size:
             return
-        self._collect()
-        coming, self._coming = list(dict.fromkeys(self._coming)), []
-        for variant, pool in self.of.items():
-            out = self.ledger.gone.get(variant, {}).keys() | self._leaving[variant].keys()
-            back = [slot for slot in coming if slot in pool]
-            if back:
-                pool.unhide(back)
-            self._fill(variant, pool, [slot for slot in coming if slot not in pool and slot not in out])
+        pool = self.of[variant]
+        parts = {segment: self.sums(variant, slots, segment) for segment in pool.segments}
+        n, s = self.sums(variant, slots)
+        order = self.ledger.catalogue["since"][slots]
+        pool.load(slots, n, s, tags=self._tags(slots), parts=parts, fresh=False, order=order)
+        self._collect(variant)
 
-    def departures(self) -> list[tuple[str, int, Departure]]:
-        """Contents that have left a variant's pool by themselves, each told of once."""
-        self._collect()
-        fresh = [
-            (variant, slot, gone)
-            for variant, left in self._leaving.items()
-            for slot, gone in left.items()
-            if (variant, slot) not in self._told
-        ]
-        self._told.update((variant, slot) for variant, slot, _ in fresh)
-        return fresh
+    def _tags(self, slots: Slots) -> Any:
+        catalogue = self.ledger.catalogue
+        numbers = catalogue["tags"][slots]
+        return [catalogue.tag_sets[number] for number in numbers.tolist()] if numbers.any() else ()
 
-    def _collect(self) -> None:
-        """Note what has left."""
-        for variant, pool in self.of.items():
-            for gone in pool.departures():
-                self._leaving[variant][int(gone.id)] = gone
+    def _set_counts(self, variant: str, segment: str, slots: Slots) -> None:
+        """Let items of a variant's pool have the counts that ledger and overlay say."""
+        pool = self.of[variant]
+        if segment and segment not in pool.segments:
+            pool.segment(segment)
+            self._set_prior(variant, segment)
+        here = slots[pool.contains(slots)]
+        if here.size:
+            if segment:
+                pool.segments[segment].set_counts(here, *self.sums(variant, here, segment))
+            pool.set_counts(here, *self.sums(variant, here))
+            self._collect(variant)
 
-    def served(self, variant: str, segment: str, slots: list[int]) -> None:
-        """Tell the others that learn of impressions which the variant's own pool has counted."""
+    def _set_rounds(self, variant: str) -> None:
+        pool = self.of[variant]
+        pool.pooled.rounds = self._rounds(variant)
+        for segment, own in pool.segments.items():
+            own.rounds = self._rounds(variant, segment)
+
+    def _set_prior(self, variant: str, segment: str) -> None:
+        fitted = self.ledger.priors.get((variant, segment))
+        if fitted is not None:
+            pool = self.of[variant]
+            (pool.segment(segment) if segment else pool.pooled).prior = Prior.from_json(fitted[1])
+
+    # What the pools count -----------------------------------------------------------------------------
+
+    def sources(self, variant: str) -> list[str]:
+        """Variants whose counts this one learns from."""
         if self.learning == "shared":
-            places, ones, zeros = np.array(slots, np.int64), np.ones(len(slots)), np.zeros(len(slots))
-            for name, pool in self.of.items():
-                if name != variant:
-                    _record(pool, places, segment, ones, zeros)
+            return sorted({*self.of, *self.ledger.variants, COMMON})
+        return [variant, COMMON]
+
+    def sums(self, variant: str, slots: Slots, segment: str = "") -> Columns:
+        """Impressions and rewards of these items, as a variant has to count them."""
+        sources = self.sources(variant)
+        n, s = self.ledger.sums(slots, variants=sources, segment=segment)
+        if self.overlay.rankings:
+            self.overlay.add_to(n, slots.tolist(), sources, segment)
+        return n, s
+
+    def _rounds(self, variant: str, segment: str = "") -> float:
+        sources = self.sources(variant)
+        return self.ledger.rounds(variants=sources, segment=segment) + self.overlay.rounds(sources, segment)
 
     def _learners(self, variant: str) -> list[str]:
         if variant == COMMON or self.learning == "shared":
             return list(self.of)
         return [variant] if variant in self.of else []
 
-    # Contents -----------------------------------------------------------------------------------------
+    # Items that leave by themselves -------------------------------------------------------------------
 
-    def _sources(self, variant: str) -> list[str]:
-        """Variants whose counts this one learns from."""
-        if self.learning == "shared":
-            return list({name for name, _ in self.ledger.counts})
-        return [variant, COMMON]
+    def departures(self) -> list[tuple[str, int, Departure]]:
+        """Items that have left a variant's pool by themselves, each given once."""
+        fresh = []
+        for variant, left in self._departing.items():
+            self._collect(variant)
+            fresh += [(variant, slot, gone) for slot, gone in left.items() if (variant, slot) not in self._logged]
+        self._logged.update((variant, slot) for variant, slot, _ in fresh)
+        return fresh
 
-    def _load(self, variant: str) -> None:
-        held, pool = self.ledger.catalogue, self.of[variant]
-        slots = np.flatnonzero(held["state"][: len(held.ids)] <= HIDDEN)
-        gone = self.ledger.gone.get(variant)
-        if gone:
-            slots = slots[~np.isin(slots, list(gone))]
-        self._fill(variant, pool, slots.tolist())
-        self._set_rounds(variant)
+    def _collect(self, variant: str) -> None:
+        for gone in self.of[variant].departures():
+            self._departing[variant][int(gone.id)] = gone
 
-    def _set_rounds(self, variant: str) -> None:
-        """Let a variant's pools have had as many impressions as the ledger says."""
-        pool, sources = self.of[variant], self._sources(variant)
-        pool.pooled.rounds = self.ledger.rounds(variants=sources)
-        for segment in self.ledger.segments:
-            rounds = self.ledger.rounds(variants=sources, segment=segment)
-            if rounds or segment in pool.segments:
-                pool.segment(segment).rounds = rounds
+    def sweep(self) -> None:
+        """Retire items that cannot win."""
+        for pool in self.of.values():
+            pool.sweep()
 
-    def _fill(self, variant: str, pool: SegmentedPool, slots: list[int]) -> None:
-        """Load contents with their counts, in all and by segment, without counting them as new experience."""
-        if not slots:
-            return
-        held = self.ledger.catalogue
-        numbers = held["tags"][slots]
-        tags: Any = [held.tag_sets[number] for number in numbers.tolist()] if numbers.any() else ()
-        sources = self._sources(variant)
-        n, s = self.ledger.sums(slots, variants=sources)
-        parts = {}
-        for segment in self.ledger.segments:
-            parts[segment] = self.ledger.sums(slots, variants=sources, segment=segment)
-        shares = {segment: part for segment, part in parts.items() if part[0].any() or segment in pool.segments}
-        pool.load(np.array(slots, np.int64), n, s, tags=tags, parts=shares, fresh=False)
-        hidden = [slots[j] for j in np.flatnonzero(held["state"][slots] == HIDDEN).tolist() if slots[j] in pool]
-        if hidden:
-            pool.hide(hidden)
-
-
-def _record(pool: SegmentedPool, slots: Slots, segment: str, n: Floats, s: Floats, gone: float = 0.0) -> None:
-    """Count what concerns contents that are in the pool; of the others it is enough to know how many there were."""
-    try:
-        pool.record_many(slots, segment, n, s)
-    except ValueError:
-        held = np.array([slot in pool for slot in slots.tolist()])
-        if held.all():
-            raise
-        pool.record_many(slots[held], segment, n[held], s[held])
-        gone += float(n[~held].sum())
-    if gone:
-        pool.pass_over(gone, segment)
+    def each(self) -> Iterable[tuple[str, str, Pool]]:
+        """Every pool with its variant and segment, ``""`` for all traffic."""
+        for variant, pool in self.of.items():
+            yield variant, "", pool.pooled
+            for segment in sorted(pool.segments):
+                yield variant, segment, pool.segments[segment]

@@ -16,14 +16,18 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from hellinger.engine import learning
 from hellinger.engine.counters import Counters
-from hellinger.engine.desk import HOUR, Desk, Draft, FeedbackRow, Query, Sorted, points
-from hellinger.engine.journal import Journal
+from hellinger.engine.desk import Desk
+from hellinger.engine.drafts import Draft, FeedbackRow, Query, Sorted
+from hellinger.engine.feedback import points
+from hellinger.engine.journal import Journal, NotAppliedError
 from hellinger.engine.settings import Settings
+from hellinger.engine.state import HOUR
 from hellinger.errors import require
 from hellinger.events import Logged, now
 from hellinger.experiment import Split
-from hellinger.ledger import recovery
+from hellinger.ledger import Ledger, Request, UnknownKindError, recovery
 from hellinger.pool import Leaving
 from hellinger.store import Store, StoreError, StoreUnavailableError, open_store
 
@@ -60,8 +64,16 @@ class Service:
         self.store = store
         self.desk = desk
         self.journal = Journal(
-            store, desk, limit=settings.queue_limit, poll=settings.poll_ms / 1000, measure=self._measure
+            store,
+            desk,
+            limit=settings.queue_limit,
+            poll=settings.poll_ms / 1000,
+            measure=self._measure,
+            on_failure=self._begin_rebuild,
         )
+        self._rebuilding: asyncio.Task[None] | None = None
+        self.rebuilt = 0
+        """How often memory was made anew from the log."""
         self.secret = secret
         self.began = time.time()
         self.snapshot_at = desk.ledger.seq
@@ -86,6 +98,8 @@ class Service:
             store.close()
             raise
         service = cls(settings, store, desk, counters or Counters(), secret)
+        with suppress(StoreUnavailableError):
+            await service.learn()
         gc.collect()
         gc.freeze()  # what was loaded stays: to look through it again and again would hold up rankings
         seconds = time.perf_counter() - began
@@ -94,14 +108,17 @@ class Service:
 
     async def stop(self) -> None:
         """Write what waits, take a snapshot where it is worth it, and let go."""
-        self._chores.cancel()
-        await asyncio.gather(self._chores, return_exceptions=True)
+        tasks = [task for task in (self._chores, self._rebuilding) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         if self._snapshot is not None and self._snapshot.returncode is None:
             self._snapshot.kill()
             await self._snapshot.wait()
-        self.journal.write(self.desk.chores(now()), lasting=True)
+        if self.journal.failure is None:
+            self.journal.write(self.desk.chores(now()), lasting=True)
         await self.journal.close(self.settings.drain_seconds)
-        if self.desk.ledger.seq - self.snapshot_at >= 1000 and not self.journal.away:
+        if self.journal.failure is None and self.desk.ledger.seq - self.snapshot_at >= 1000 and not self.journal.away:
             try:
                 reached = await asyncio.to_thread(recovery.take_snapshot, self.store)
                 log.info("snapshot at event %d", reached)
@@ -161,7 +178,7 @@ class Service:
 
     def _remembered(self, name: str) -> dict[str, Any] | None:
         """What is known of a ranking without the log: its scores are not, once the log has it."""
-        request = self.desk.ledger.requests.get(name)
+        request = self.desk.state.request(name)
         if request is None:
             return self.desk.named.get(name)
         return {"variant": request.variant, "items": request.items, "scores": [None] * len(request.items)}
@@ -175,14 +192,18 @@ class Service:
         return await self._take([name for name, _ in given], lambda: self.desk.sort_seen(given, now()))
 
     async def _take(self, names: Sequence[str], sort: Callable[[], Sorted]) -> Outcome:
-        """Recall what these requests were, and hold them until what is said of them has taken effect."""
-        requests = self.desk.ledger.requests
+        """Recall these rankings, and keep them in memory until what is said of them has taken effect."""
+        self.journal.admit(0)
+        desk, requests = self.desk, self.desk.ledger.requests
         holds = [name for name in dict.fromkeys(names) if _REQUEST(name)]  # "item" is the beginning of others' keys
         requests.pin(holds)
         try:
-            missing = self.desk.missing(holds)
+            missing = desk.missing(holds)
             if missing:
-                self.desk.recall(await self._ask(self.store.thread, missing))
+                thread = await self._ask(self.store.thread, missing)
+                if self.desk is not desk:
+                    raise NotAppliedError("memory was rebuilt from the log meanwhile; send it again")
+                desk.recall(thread)
             sorted_ = sort()
             written = self.journal.write(sorted_.drafts, holds=holds)
         except BaseException:
@@ -214,13 +235,16 @@ class Service:
         counters.rejected.add(len(outcome.rejected))
         return outcome
 
-    async def describe(self, items: list[dict[str, Any]]) -> tuple[int, int]:
-        """Add contents or change them; how many of each."""
+    async def describe(self, items: list[dict[str, Any]]) -> tuple[int, int, int]:
+        """Add items or change them; how many are new, changed, and as they were."""
+        if any(item["id"] in self.desk.ledger.catalogue.slots for item in items):
+            await self.journal.look()  # another replica may have changed them a moment ago
         known = self.desk.ledger.catalogue.slots
         names = {item["id"] for item in items}
-        updated = sum(name in known for name in names)
-        await self.journal.write(self.desk.describe(items, now()))
-        return len(names) - updated, updated
+        added = sum(name not in known for name in names)
+        drafts = self.desk.describe(items, now())
+        await self.journal.write(drafts)
+        return added, len(drafts) - added, len(names) - len(drafts)
 
     async def slot(self, item: str) -> int | None:
         """The slot of a content. Where it is not known, another copy may have added it a moment ago."""
@@ -293,13 +317,60 @@ class Service:
             await asyncio.sleep(CHORES)
             try:
                 self.journal.watch()
+                if self.journal.failure is not None:
+                    continue
                 if time.monotonic() - swept > SWEEP:
                     swept = time.monotonic()
                     self.desk.sweep()
                 self.journal.write(self.desk.chores(now()), lasting=True)
+                await self.learn()
                 await self._consider_snapshot()
+            except StoreUnavailableError as error:
+                log.info("a chore is put off: %s", error)
             except Exception:
                 log.exception("a chore failed")
+
+    async def learn(self) -> None:
+        """Fit the priors that are due, in another thread; each is in force once the log has it."""
+        for wanted in learning.due(self.desk.state):
+            if self.journal.away:
+                return
+            draft = await asyncio.to_thread(learning.fit, self.desk.state, wanted, now())
+            await self.journal.write((draft,))
+
+    # After a failure ----------------------------------------------------------------------------------
+
+    def _begin_rebuild(self) -> None:
+        self._rebuilding = asyncio.create_task(self._rebuild(), name="rebuild")
+
+    async def _rebuild(self) -> None:
+        """Make memory anew from the log, and go on from there; rankings are refused meanwhile."""
+        await self.journal.parked()
+        pause = 0.1
+        while True:
+            try:
+                desk = await asyncio.to_thread(self._fold)
+                break
+            except UnknownKindError as error:
+                self.journal.failure = error
+                log.error("this version cannot serve this log: %s", error)
+                return
+            except Exception as error:
+                log.exception("memory could not be made anew; trying again in %.1f s", pause)
+                self.journal.failure = error
+                await asyncio.sleep(pause)
+                pause = min(10.0, 2.0 * pause)
+        for (key, kind, at, _), fields in self.journal.unwritten():
+            if kind == "rank":
+                desk.adopt(key, Request.of(at, fields), self.desk.named.get(key))
+        self.desk = desk
+        self.rebuilt += 1
+        self.journal.resume(desk)
+        log.warning("memory was made anew from the log up to event %d", desk.ledger.seq)
+
+    def _fold(self) -> Desk:
+        ledger = recovery.recover(self.store, cache=self.settings.request_cache)
+        return make_desk(self.settings, ledger, self.secret, seed=self.desk.seed)
 
     async def _consider_snapshot(self) -> None:
         """Let another process fold the log and keep the result, so that the next start is quick."""
@@ -328,8 +399,8 @@ class Service:
             )
 
 
-def make_desk(settings: Settings, ledger: Any, salt: bytes) -> Desk:
-    """The desk that these settings ask for."""
+def make_desk(settings: Settings, ledger: Ledger, salt: bytes, *, seed: int | None = None) -> Desk:
+    """The desk that these settings ask for; ``seed`` where they give none."""
     leaving = Leaving(impressions=settings.graduate_after, share=settings.retire_share, age=settings.max_age_hours)
     weights = {name: settings.variant_weights.get(name, 1.0) for name in settings.variants}
     desk = Desk(
@@ -342,7 +413,7 @@ def make_desk(settings: Settings, ledger: Any, salt: bytes) -> Desk:
         window=round(settings.attribution_hours * HOUR),
         weights=settings.weights,
         random_share=settings.random_share,
-        seed=settings.seed,
+        seed=seed if settings.seed is None else settings.seed,
         enough=settings.segment_enough,
         leaving=leaving if leaving != Leaving() else None,
     )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from hellinger.ledger.catalogue import DELETED, EXPIRED, HIDDEN, SHOWN, STATES, Catalogue
+from hellinger.ledger.changes import Changes
 from hellinger.ledger.counts import Columns, Counts, Floats, Slots, added
-from hellinger.ledger.ledger import COMMON, Ledger, Listener
+from hellinger.ledger.errors import EventError, UnknownKindError
+from hellinger.ledger.ledger import COMMON, Ledger, placed
 from hellinger.ledger.requests import Request, Requests, spoken_of
 from hellinger.ledger.series import RESOLUTIONS, Series
 
@@ -17,15 +19,18 @@ __all__ = [
     "SHOWN",
     "STATES",
     "Catalogue",
+    "Changes",
     "Columns",
     "Counts",
+    "EventError",
     "Floats",
     "Ledger",
-    "Listener",
     "Request",
     "Requests",
     "Series",
     "Slots",
+    "UnknownKindError",
     "added",
+    "placed",
     "spoken_of",
 ]

@@ -1,7 +1,8 @@
-"""The contents that the log speaks of: each has a slot, given once and never to another."""
+"""The items that the log speaks of: each has a slot, given once and never to another."""
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,13 @@ SHOWN, HIDDEN, EXPIRED, DELETED = range(4)
 STATES = ("shown", "hidden", "expired", "deleted")
 
 _COLUMNS: dict[str, Any] = {
-    "since": np.int64,  # place in the log where the content began
+    "since": np.int64,  # place in the log where the item began
     "said": np.int64,  # place in the log where it was last described
     "added_at": np.int64,
     "expires_at": np.int64,  # 0 for never
     "tags": np.int32,
     "state": np.int8,
+    "digest": np.int64,  # of its last description, to tell whether another one says anything new
 }
 
 
@@ -31,8 +33,13 @@ def grown(array: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:
     return larger
 
 
+def digest(body: str) -> int:
+    """A number for a text: 64 bits, never 0."""
+    return int.from_bytes(blake2b(body.encode(), digest_size=8).digest(), "big", signed=True) or 1
+
+
 class Catalogue:
-    """Names, tags, states and dates of all contents, by slot."""
+    """Names, tags, states and dates of all items, by slot."""
 
     def __init__(self) -> None:
         self.ids: list[str] = []
@@ -50,7 +57,7 @@ class Catalogue:
         return self.columns[column]
 
     def add(self, name: str, *, since: int, at: int) -> int:
-        """A new content's slot."""
+        """A new item's slot."""
         slot = len(self.ids)
         if slot >= self.columns["since"].size:
             for column, array in self.columns.items():
@@ -62,8 +69,9 @@ class Catalogue:
         self.live += 1
         return slot
 
-    def describe(self, slot: int, *, said: int, tags: tuple[str, ...], expires_at: int) -> None:
-        """Take what was last said of a content."""
+    def describe(self, slot: int, *, said: int, tags: tuple[str, ...], expires_at: int, body: str) -> None:
+        """Take what was last said of an item: ``body`` is the text of the event."""
+        self.columns["digest"][slot] = digest(body)
         self.columns["said"][slot] = said
         self.columns["tags"][slot] = self.know(tags)
         self.columns["expires_at"][slot] = expires_at
@@ -76,8 +84,13 @@ class Catalogue:
             self.tag_sets.append(tags)
         return number
 
-    def turn(self, slot: int, state: int) -> bool:
-        """Bring a content to a state; whether it was in another."""
+    def says(self, name: str, body: str) -> bool:
+        """Whether the item's last description was this text."""
+        slot = self.slots.get(name)
+        return slot is not None and int(self.columns["digest"][slot]) == digest(body)
+
+    def set_state(self, slot: int, state: int) -> bool:
+        """Bring an item to a state; whether it was in another."""
         states = self.columns["state"]
         before = int(states[slot])
         if before == state:
@@ -89,9 +102,9 @@ class Catalogue:
         return True
 
     def tags_of(self, slot: int) -> tuple[str, ...]:
-        """A content's tags."""
+        """An item's tags."""
         return self.tag_sets[int(self.columns["tags"][slot])]
 
     def kept(self) -> npt.NDArray[np.int64]:
-        """Slots of all contents that were not deleted, oldest first."""
+        """Slots of all items that were not deleted, oldest first."""
         return np.flatnonzero(self.columns["state"][: len(self.ids)] != DELETED)

@@ -25,25 +25,28 @@ def _differences(one: Ledger, other: Ledger) -> Iterator[str]:
     names = sorted(set(one.catalogue.slots) | set(other.catalogue.slots))
     here, there = (np.array([x.catalogue.slots.get(name, -1) for name in names], np.int64) for x in (one, other))
     for j in np.flatnonzero((here < 0) | (there < 0)).tolist():
-        yield f"content {names[j]!r} is in one only"
+        yield f"item {names[j]!r} is in one only"
     both = np.flatnonzero((here >= 0) & (there >= 0))
     shared = [names[j] for j in both.tolist()]
-    yield from _contents(one, other, shared, here[both], there[both])
+    yield from _items(one, other, shared, here[both], there[both])
     for key in sorted(set(one.counts) | set(other.counts)):
         pairs = []
         for ledger, slots in ((one, here[both]), (other, there[both])):
             pairs.append(ledger.sums(slots, variants=[key[0]], segment=key[1]))
         for what, mine, theirs in zip(("impressions", "rewards"), *pairs, strict=True):
-            for j in np.flatnonzero(~_close(mine, theirs)).tolist():
-                yield f"{what} of {shared[j]!r} in {key}: {mine[j]:g} and {theirs[j]:g}"
+            for j in np.flatnonzero(mine != theirs).tolist():
+                yield f"{what} of {shared[j]!r} in {key}: {mine[j]} and {theirs[j]}"
         rounds = [ledger.rounds(variants=[key[0]], segment=key[1]) for ledger in (one, other)]
-        if not _close(*rounds):
-            yield f"all impressions in {key}: {rounds[0]:g} and {rounds[1]:g}"
+        if rounds[0] != rounds[1]:
+            yield f"all impressions in {key}: {rounds[0]} and {rounds[1]}"
+    for key in sorted(set(one.priors) | set(other.priors)):
+        if one.priors.get(key) != other.priors.get(key):
+            yield f"prior of {key}: {one.priors.get(key)} and {other.priors.get(key)}"
     yield from _over_time(one, other)
 
 
-def _contents(one: Ledger, other: Ledger, names: list[str], here: Any, there: Any) -> Iterator[str]:
-    """What was said of each content, where both have it."""
+def _items(one: Ledger, other: Ledger, names: list[str], here: Any, there: Any) -> Iterator[str]:
+    """What was said of each item, where both have it."""
     for column in ("since", "said", "added_at", "expires_at", "state"):
         mine, theirs = one.catalogue[column][here], other.catalogue[column][there]
         for j in np.flatnonzero(mine != theirs).tolist():
@@ -74,10 +77,5 @@ def _over_time(one: Ledger, other: Ledger) -> Iterator[str]:
     for what, held, other_held in tables:
         for variant in sorted(set(held) | set(other_held)):
             a, b = held.get(variant), other_held.get(variant)
-            if a is None or b is None or not np.all(_close(a, b)):
+            if a is None or b is None or list(a) != list(b):
                 yield f"{what} of {variant}: {a} and {b}"
-
-
-def _close(one: Any, other: Any) -> Any:
-    """Whether numbers agree but for rounding."""
-    return np.isclose(one, other, rtol=1e-12, atol=1e-9)

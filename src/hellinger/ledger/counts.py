@@ -29,7 +29,7 @@ def added(columns: Iterable[Columns], size: int) -> Columns:
 
 
 class Counts:
-    """Impressions and rewards of each content, by slot, in one variant and segment.
+    """Impressions and rewards of each item, by slot, in one variant: in all its traffic or in one segment.
 
     Impressions of rankings are added up when they are asked for, or when many have gathered: twenty at a time would
     cost ten times more.
@@ -42,25 +42,25 @@ class Counts:
         self._s: Floats = np.zeros(0)
         self._shown: list[int] = []
         self.rounds = 0.0
-        """All impressions, those of contents that have gone included."""
+        """All impressions, those of deleted items included."""
 
-    def show(self, slots: Sequence[int], gone: float = 0.0) -> None:
-        """Add an impression of each of these contents, and so many of contents no longer there."""
-        self.rounds += len(slots) + gone
+    def show(self, slots: Sequence[int], deleted: float = 0.0) -> None:
+        """Add an impression of each of these items, and so many of deleted items."""
+        self.rounds += len(slots) + deleted
         self._shown.extend(slots)
         if len(self._shown) > 1_000:  # not more: rankings wait meanwhile
-            self._settle()
+            self._add_shown()
 
-    def add(self, slots: Slots, n: Floats, s: Floats, gone: float = 0.0) -> None:
-        """Add to the counts of some contents; ``gone`` impressions were of contents no longer there."""
-        self.rounds += float(n.sum()) + gone
+    def add(self, slots: Slots, n: Floats, s: Floats, deleted: float = 0.0) -> None:
+        """Add to the counts of some items; ``deleted`` impressions were of deleted items."""
+        self.rounds += float(n.sum()) + deleted
         if slots.size:
             self._reach(int(slots.max()) + 1)
             for column, values in ((self._n, n), (self._s, s)):
-                if values.any():  # feedback seldom brings impressions
+                if values.any():  # feedback seldom has impressions
                     np.add.at(column, slots, values)
 
-    def _settle(self) -> None:
+    def _add_shown(self) -> None:
         if self._shown:
             shown, self._shown = np.array(self._shown), []
             self._reach(int(shown.max()) + 1)
@@ -70,12 +70,12 @@ class Counts:
         self._n, self._s = grown(self._n, size), grown(self._s, size)
 
     def of(self, slots: npt.NDArray[np.intp] | slice, size: int) -> Columns:
-        """Impressions and rewards of these contents, in a catalogue of so many."""
-        self._settle()
+        """Impressions and rewards of these items, in a catalogue of so many."""
+        self._add_shown()
         self._reach(size)
         return self._n[slots], self._s[slots]
 
     def set(self, slots: npt.NDArray[Any], n: npt.NDArray[Any], s: npt.NDArray[Any], size: int) -> None:
-        """Put the counts of these contents in place, in a catalogue of so many."""
+        """Set the counts of these items, in a catalogue of so many."""
         self._n, self._s = np.zeros(size), np.zeros(size)
         self._n[slots], self._s[slots] = n, s

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from hellinger.errors import require
 from hellinger.events import Logged
 from hellinger.ledger.comparison import differences
-from hellinger.ledger.ledger import Ledger
+from hellinger.ledger.ledger import Ledger, placed
 from hellinger.ledger.requests import spoken_of
 from hellinger.ledger.snapshot import dumped, loaded
 from hellinger.store import Store, StoreDamagedError, StoreUnavailableError
@@ -77,7 +77,7 @@ def fold(ledger: Ledger, events: Sequence[Logged], thread: Callable[[list[str]],
     """Apply the log's next events; ``thread`` finds what it has of requests, as ``Store.thread`` does."""
     with ledger.requests.pinned(spoken_of(events)):
         ledger.requests.recall(thread(ledger.missing(events)), ledger.seq)
-        ledger.take((event.seq, (event.row, event.said)) for event in events)
+        ledger.apply(placed(events))
 
 
 def take_snapshot(store: Store, *, progress: Progress | None = None) -> int:

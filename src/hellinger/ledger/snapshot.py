@@ -17,7 +17,7 @@ from hellinger.ledger.series import Series
 
 __all__ = ["dumped", "loaded"]
 
-VERSION = 1
+VERSION = 2
 PART = 1 << 20
 
 
@@ -38,6 +38,7 @@ def dumped(ledger: Ledger) -> Iterator[bytes]:
             variant: {str(place[slot]): why for slot, why in slots.items() if place[slot] >= 0}
             for variant, slots in ledger.gone.items()
         },
+        "priors": [(variant, segment, *prior) for (variant, segment), prior in ledger.priors.items()],
         "counts": [(variant, segment, counts.rounds) for (variant, segment), counts in ledger.counts.items()],
     }
     frames = [_parquet(items)]
@@ -62,16 +63,22 @@ def loaded(parts: Iterable[bytes], *, cache: int = 100_000) -> Ledger:
     items = pl.read_parquet(io.BytesIO(next(blocks)))
     held.ids = items["id"].to_list()
     held.slots = {name: slot for slot, name in enumerate(held.ids)}
-    held.columns = {name: items[name].to_numpy().astype(array.dtype) for name, array in held.columns.items()}
+    for name, array in held.columns.items():  # an older snapshot does not have all of them
+        column = items[name].to_numpy() if name in items.columns else np.zeros(items.height)
+        held.columns[name] = column.astype(array.dtype)
     held.live = int((held["state"] == SHOWN).sum())
     for tags in header["tag_sets"][1:]:
         held.know(tuple(tags))
     for variant, segment, rounds in header["counts"]:
         frame = pl.read_parquet(io.BytesIO(next(blocks)))
-        counts = ledger.counts[variant, segment] = Counts()
-        counts.set(frame["slot"].to_numpy(), frame["n"].to_numpy(), frame["s"].to_numpy(), len(held.ids))
-        counts.rounds = rounds
+        slots, n, s = (frame[name].to_numpy() for name in ("slot", "n", "s"))
+        if header["version"] == 1 and segment:  # where all traffic of a variant was the sum of its segments
+            total = ledger.counts.setdefault((variant, ""), Counts())
+            total.add(slots, n, s, rounds - float(n.sum()))
+        counts = ledger.counts.setdefault((variant, segment), Counts())
+        counts.add(slots, n, s, rounds - float(n.sum()))
     ledger.gone = {v: {int(slot): why for slot, why in slots.items()} for v, slots in header["gone"].items()}
+    ledger.priors = {(variant, segment): (seq, prior) for variant, segment, seq, prior in header.get("priors", ())}
     ledger.series = Series.of(header["series"])
     return ledger
 

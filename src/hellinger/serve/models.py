@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import orjson
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from hellinger.engine.desk import FeedbackRow
+from hellinger.engine.drafts import FeedbackRow
 
 __all__ = [
     "Experiment",

@@ -10,7 +10,8 @@ import heapq
 from collections.abc import Callable
 from typing import NamedTuple
 
-from hellinger.engine.desk import Desk, DraftRow, Feedback, Query
+from hellinger.engine.desk import Desk
+from hellinger.engine.drafts import DraftRow, Feedback, Query
 from hellinger.events import Row
 from hellinger.store import Store
 from hellinger.traffic.contents import Content
@@ -115,7 +116,7 @@ class _Player:
                 progress(at)
         feedback += self._deliver(until)
         self._renew(until)
-        self._commit()
+        self._commit(until)
         self.log.flush()
         return Played(requests, impressions, feedback)
 
@@ -132,7 +133,7 @@ class _Player:
             for content, expires_at in contents
         ]
         self.drafts += self.desk.describe(items, at)
-        self._commit()
+        self._commit(at)
 
     def _deliver(self, at: int) -> int:
         """Hand over the feedback that has arrived; how much."""
@@ -141,9 +142,11 @@ class _Player:
             given.append(heapq.heappop(self.due)[2])
         once = {(one.request, one.item, one.kind): one for one in given}  # as the log would have it
         self.drafts += self.desk.sort(list(once.values()), at).drafts
-        self._commit()
+        self._commit(at)
         return len(given)
 
-    def _commit(self) -> None:
+    def _commit(self, at: int) -> None:
         drafts, self.drafts = self.drafts, []
         self.desk.commit_own([self.log.place(draft) for draft in drafts])
+        if learned := self.desk.learn(at):
+            self.desk.commit_own([self.log.place(draft) for draft in learned])

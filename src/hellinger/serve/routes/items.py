@@ -35,8 +35,8 @@ async def add(body: models.ItemsBody, request: Request) -> Response:
         tags = sorted(set(item.tags))
         expires_at = models.milliseconds(item.expires_at)
         items.append({"id": item.id, "tags": tags, "expires_at": expires_at, "metadata": item.metadata})
-    added, updated = await service.describe(items)
-    return json_response({"added": added, "updated": updated})
+    added, updated, unchanged = await service.describe(items)
+    return json_response({"added": added, "updated": updated, "unchanged": unchanged})
 
 
 @router.get("", response_model=models.ItemPage)

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Header
 from starlette.requests import Request
 from starlette.responses import Response
 
-from hellinger.engine.desk import FeedbackRow, Query
+from hellinger.engine.drafts import FeedbackRow, Query
 from hellinger.engine.service import Outcome, Service
 from hellinger.serve import models
 from hellinger.serve.access import needs

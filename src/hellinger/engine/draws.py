@@ -1,0 +1,36 @@
+"""Random numbers as a function of a seed and the state that they are drawn in."""
+
+from __future__ import annotations
+
+__all__ = ["Draws"]
+
+_MASK = (1 << 64) - 1
+_GOLDEN = 0x9E3779B97F4A7C15
+
+
+def _mix(z: int) -> int:
+    """SplitMix64's finaliser (Steele, Lea & Flood 2014), as in ``hellinger._random``."""
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 & _MASK
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EB & _MASK
+    return z ^ (z >> 31)
+
+
+class Draws:
+    """The draws of one ranking: the same for the same seed, place in the log and number since that place.
+
+    A copy rebuilt from the log goes on with the draws that the running one would have made.
+    """
+
+    __slots__ = ("_state",)
+
+    def __init__(self, seed: int, seq: int, number: int) -> None:
+        self._state = _mix(_mix(seed + _GOLDEN * (seq + 1) & _MASK) + _GOLDEN * (number + 1) & _MASK)
+
+    def word(self) -> int:
+        """The next 64 random bits."""
+        self._state = self._state + _GOLDEN & _MASK
+        return _mix(self._state)
+
+    def random(self) -> float:
+        """The next number, uniform on [0, 1)."""
+        return (self.word() >> 11) * 2.0**-53

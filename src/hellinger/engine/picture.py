@@ -1,0 +1,79 @@
+"""What every pool ranks by, number by number: to compare a running copy with one that is rebuilt from the log."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hellinger.engine.pools import Pools
+
+__all__ = ["Picture", "differences", "pictures"]
+
+_COLUMNS = ("impressions", "rewards", "scores", "hidden", "tags")
+
+
+class Picture(NamedTuple):
+    """A pool's numbers, item by item in the order in which the items were added; JSON can hold it exactly."""
+
+    variant: str
+    segment: str
+    rounds: float
+    prior: Any
+    items: list[str]
+    impressions: list[float]
+    rewards: list[float]
+    scores: list[float | None]
+    """None for infinity, which JSON has no word for."""
+    hidden: list[bool]
+    tags: list[list[str]]
+
+
+def pictures(pools: Pools) -> Iterator[Picture]:
+    """A picture of every pool that has counted anything, and of those for all traffic."""
+    names = pools.ledger.catalogue.ids
+    for variant, segment, pool in pools.each():
+        if segment and not pool.rounds:  # made ahead of its first impression: another copy need not have it
+            continue
+        slots = [int(slot) for slot in pool.ids]
+        rule = pool.policy.rule
+        index = np.zeros(len(slots)) if rule.random else pool.scores(slots)  # a draw is no number to compare
+        stats = [pool.stats(slot) for slot in slots]
+        yield Picture(
+            variant,
+            segment,
+            float(pool.rounds),
+            pool.prior.to_json() if rule.learns_prior else None,
+            [names[slot] for slot in slots],
+            [float(each.impressions) for each in stats],
+            [float(each.rewards) for each in stats],
+            [None if math.isinf(value) else value for value in index.tolist()],
+            [each.hidden for each in stats],
+            [sorted(each.tags) for each in stats],
+        )
+
+
+def differences(running: Mapping[str, Any], rebuilt: Mapping[str, Any]) -> Iterator[str]:
+    """Where two pictures of one pool differ, as sentences: what the running copy has, and what its log says."""
+    where = f"in variant {running['variant']!r}" + (f", segment {running['segment']!r}" if running["segment"] else "")
+    for what in ("rounds", "prior"):
+        if running[what] != rebuilt[what]:
+            yield f"{what} {where}: {running[what]} running, {rebuilt[what]} by the log"
+    if running["items"] != rebuilt["items"]:
+        one, other = set(running["items"]), set(rebuilt["items"])
+        for name in sorted(one ^ other):
+            yield f"item {name!r} {where} is in the {'running copy' if name in one else 'log'} only"
+        if one == other:
+            yield f"the items' order {where} is not the log's"
+    mine, theirs = _rows(running), _rows(rebuilt)
+    for name in running["items"]:
+        for column, here, there in zip(_COLUMNS, mine[name], theirs.get(name, mine[name]), strict=True):
+            if here != there:
+                yield f"{column} of {name!r} {where}: {here} running, {there} by the log"
+
+
+def _rows(picture: Mapping[str, Any]) -> dict[str, list[Any]]:
+    columns = [picture[column] for column in _COLUMNS]
+    return {name: list(row) for name, *row in zip(picture["items"], *columns, strict=True)}

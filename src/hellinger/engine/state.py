@@ -1,0 +1,95 @@
+"""What a copy of the service knows: the fold of the log, and its own rankings that the log does not have yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from hellinger.engine.dates import Dates
+from hellinger.engine.overlay import Overlay
+from hellinger.engine.pools import Learning, Pools
+from hellinger.ledger import Ledger, Request
+from hellinger.ledger.ledger import Placed
+from hellinger.pool import Leaving
+
+__all__ = ["HOUR", "State"]
+
+HOUR = 3_600_000
+
+
+class State:
+    """Ledger and overlay, and what is derived from the two: dates of expiry and pools.
+
+    There is one way in: :meth:`commit` applies what the log has got, and everything derived follows the changes. A
+    state with an empty overlay equals one made from the log alone, to the bit.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        variants: dict[str, str],
+        *,
+        learning: Learning = "isolated",
+        enough: float | None = None,
+        leaving: Leaving | None = None,
+    ) -> None:
+        by_pool = None if leaving is None else leaving._replace(age=None)
+        age = None if leaving is None or leaving.age is None else round(leaving.age * HOUR)
+        self.ledger = ledger
+        self.overlay = Overlay()
+        self.dates = Dates(ledger.catalogue, age)
+        self.pools = Pools(
+            ledger,
+            self.overlay,
+            self.dates.expired,
+            variants,
+            learning=learning,
+            enough=enough,
+            leaving=by_pool,
+        )
+        self.made = 0
+        """Rankings made since the log was last applied, those included that count only when the log has them."""
+
+    def commit(self, events: Iterable[Placed]) -> None:
+        """Apply the next events of the log.
+
+        Where this raises nothing of the state can be relied upon any more: it has to be made anew from the log.
+        """
+        ledger, overlay = self.ledger, self.overlay
+        before = ledger.seq
+        changes = ledger.apply(events, overlay.rankings)
+        for name, ranking in changes.rankings:
+            if name in overlay:
+                # what ledger and overlay say together stays the same
+                overlay.remove(name)
+            elif ranking.counted:
+                slots = np.array([slot for slot in ledger.slots_of(ranking) if slot >= 0], np.int64)
+                changes.counted[ranking.whose].append(slots)
+        self.dates.follow(changes)
+        self.pools.follow(changes)
+        if ledger.seq != before:
+            self.made = 0
+
+    def open(self, name: str, ranking: Request, *, served: bool) -> None:
+        """Count a ranking before the log has it; ``served``: its variant's own pool has counted it already."""
+        self.overlay.add(name, ranking)
+        if ranking.counted and ranking.slots:
+            self.pools.show(ranking, served=served)
+
+    def expire(self, at: int) -> None:
+        """Show no more what has expired by this time, before the log has it."""
+        if self.dates.due(at):
+            slots = np.array(self.dates.expire(at), np.int64)
+            for pool in self.pools.of.values():
+                here = slots[pool.contains(slots)]
+                if here.size:
+                    pool.hide(here)
+
+    def request(self, name: str) -> Request | None:
+        """A ranking, if it is in memory; it is used now, and is forgotten last when there are too many."""
+        return self.ledger.requests.get(name) or self.overlay.rankings.get(name)
+
+    def find(self, name: str) -> Request | None:
+        """The same without noting the use."""
+        return self.ledger.requests.held.get(name) or self.overlay.rankings.get(name)

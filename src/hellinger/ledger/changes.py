@@ -1,0 +1,41 @@
+"""What a batch of events changed in the ledger: everything derived from the ledger follows from it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import numpy as np
+import numpy.typing as npt
+
+from hellinger.ledger.requests import Request
+
+__all__ = ["Changes"]
+
+Slots = npt.NDArray[np.int64]
+
+
+class Changes:
+    """Where the ledger is no longer what it was before a batch; the ledger itself has the new values.
+
+    Attributes
+    ----------
+    items
+        Slots of items that were added, or whose state, date or place in a variant's pool may be another.
+    retagged
+        Slots of items with other tags.
+    rankings
+        Rankings that were counted, by name.
+    counted
+        Slots with other counts, by variant and segment, but for those of ``rankings``.
+    priors
+        Variants and segments with another prior.
+    """
+
+    __slots__ = ("counted", "items", "priors", "rankings", "retagged")
+
+    def __init__(self) -> None:
+        self.items: set[int] = set()
+        self.retagged: set[int] = set()
+        self.rankings: list[tuple[str, Request]] = []
+        self.counted: defaultdict[tuple[str, str], list[Slots]] = defaultdict(list)
+        self.priors: set[tuple[str, str]] = set()

@@ -1,0 +1,322 @@
+"""Random lives of a small pool, in process: two replicas on one log, in whatever order things happen.
+
+The invariant: a replica that has nothing left to write, and whose clock has done what is due, equals one that is made
+from the log alone, to the bit: ledger, pools, priors, indices, and for its seed the next ranking.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from typing import Any
+
+from hellinger.engine.desk import Desk
+from hellinger.engine.drafts import Draft, DraftRow, Feedback, Query
+from hellinger.engine.picture import differences as unlike
+from hellinger.engine.picture import pictures
+from hellinger.engine.state import HOUR
+from hellinger.events import Event, Logged
+from hellinger.ledger import SHOWN, Ledger, spoken_of
+from hellinger.ledger.recovery import differences, fold
+from hellinger.ledger.snapshot import dumped, loaded
+from hellinger.pool import Leaving
+from ledger_model import KINDS, NAMES, SEGMENTS, START, TAGS, Log, Model
+
+__all__ = ["VARIANTS", "Copy", "Life", "check_ranking", "same_as_rebuilt"]
+
+VARIANTS = {"one": "hellinger-ucb", "two": "ucb1"}
+WINDOW = 60_000
+POLICIES = ["hellinger-ucb", "kl-ucb", "ucb1", "cold-start", "cold-start", "thompson", "imed"]
+SOME = [*NAMES, "nobody"]
+
+
+class Copy:
+    """A desk with what it has still to write: what a service is, without web, threads and database."""
+
+    def __init__(self, log: Log, cache: int = 100_000, variants: dict[str, str] | None = None, **options: Any) -> None:
+        self.log = log
+        self.cache = cache
+        self.variants = variants or VARIANTS
+        self.options = {"window": WINDOW} | options
+        self.start()
+
+    def start(self, ledger: Ledger | None = None) -> None:
+        """Begin anew, from the log alone or from a snapshot of it."""
+        ledger = ledger or Ledger(cache=self.cache)
+        fold(ledger, self.log.events[ledger.seq :], self.log.thread)
+        self.desk = Desk(ledger, self.variants, **self.options)
+        self.drafts: list[DraftRow] = []
+        self.pins: list[str] = []
+
+    def write(self, drafts: Iterable[DraftRow]) -> None:
+        """Leave drafts to be written."""
+        drafts = list(drafts)
+        self.desk.ledger.requests.pin(self.holds(drafts))
+        self.pins += self.holds(drafts)
+        self.drafts += drafts
+
+    def flush(self) -> None:
+        """Write all drafts, and apply what others have written before."""
+        desk, drafts = self.desk, self.drafts
+        requests = desk.ledger.requests
+        others = self.log.events[desk.ledger.seq :]
+        mine = [(event.seq, (event.row, said)) for draft, said in drafts if (event := self.log.append(Event(*draft)))]
+        with requests.pinned(spoken_of(others)):
+            thread = self.log.thread(desk.ledger.missing(others))
+            desk.commit(others, thread, mine)
+        requests.release(self.pins)
+        self.drafts, self.pins = [], []
+
+    def recall(self, *names: str) -> None:
+        self.desk.recall(self.log.thread(self.desk.missing(names)))
+
+    @staticmethod
+    def holds(drafts: Iterable[DraftRow]) -> list[str]:
+        """Rankings that must stay in memory until these are written."""
+        return spoken_of(Logged(0, *event) for event, _ in drafts)
+
+    # What users do, in short
+
+    def add(self, *names: str, at: int = START, tags: Iterable[str] = (), expires_at: int | None = None) -> None:
+        items = [{"id": name, "tags": list(tags), "expires_at": expires_at, "metadata": None} for name in names]
+        self.write(self.desk.describe(items, at))
+        self.flush()
+
+    def turn(self, name: str, state: str, at: int = START) -> None:
+        self.write([self.desk.turn(name, state, at)])
+        self.flush()
+
+    def rank(self, k: int = 3, at: int = START, name: str | None = None, **query: Any) -> Draft:
+        draft = self.desk.rank(Query(k, **query), at, name)
+        self.write([draft])
+        return draft
+
+    def give(self, request: str, item: str, kind: str = "click", value: float = 1.0, at: int = START) -> str:
+        """Send one feedback; what becomes of it."""
+        self.recall(request)
+        out = self.desk.sort([Feedback(request, item, kind, value)], at)
+        self.write(out.drafts)
+        kinds = {"late": out.late, "duplicate": out.duplicate, "unknown": out.unknown, "rejected": out.rejected}
+        return next((kind for kind, found in kinds.items() if found), "accepted")
+
+    def chores(self, at: int) -> None:
+        self.write(self.desk.chores(at))
+        self.flush()
+        self.write(self.desk.learn(at))
+        self.flush()
+
+    def bring(self, rows: list[tuple[str, int, float]], variant: str | None = None, segment: str | None = None) -> None:
+        told = [{"item": i, "impressions": n, "rewards": s, "from": None, "to": None} for i, n, s in rows]
+        fields = {"batch": "b", "variant": variant, "segment": segment, "rows": told}
+        self.write([Draft(Event.of(f"import/{len(self.log.events)}", "import", START, fields), fields)])
+        self.flush()
+
+    def check(self, at: int = START) -> None:
+        """The ledger is the log's fold, and the desk is the one that it alone would give."""
+        Model(self.log.events).check(self.desk.ledger)
+        same_as_rebuilt(self, at)
+
+
+def same_as_rebuilt(copy: Copy, at: int) -> None:
+    """A desk made of a snapshot, and one made of the log alone, are this one: to the bit, the next rankings included."""
+    desk = copy.desk
+    whole = Ledger(cache=copy.cache)
+    fold(whole, copy.log.events, copy.log.thread)
+    assert differences(desk.ledger, whole) == []
+    for ledger in (whole, loaded(dumped(desk.ledger))):
+        fresh = Desk(ledger, copy.variants, **copy.options | {"seed": desk.seed})
+        for each in (desk, fresh):
+            each.state.expire(at)
+        one, other = ({(p.variant, p.segment): p._asdict() for p in pictures(x.pools)} for x in (desk, fresh))
+        assert one.keys() == other.keys()
+        assert [found for key in one for found in unlike(one[key], other[key])] == []
+        for segment in SEGMENTS:
+            for tags in (None, ["x"]):
+                query = Query(3, segment=segment, tags=tags)
+                assert next_ranking(desk, query, at) == next_ranking(fresh, query, at)
+
+
+def next_ranking(desk: Desk, query: Query, at: int) -> dict[str, Any]:
+    """What the next ranking would say, without making it."""
+    fields = desk.rank(query, at, "peek").fields
+    del desk.named["peek"]
+    desk.state.made -= 1
+    return fields
+
+
+def check_ranking(desk: Desk, query: Query, draft: Draft, at: int) -> None:
+    """What was ranked may be shown, and nothing was left out that could have filled a place."""
+    fields = draft.fields
+    pool, held = desk.pools.of[fields["variant"]], desk.ledger.catalogue
+    eligible = set()
+    for name, slot in held.slots.items():
+        due = desk.leaving.age is not None and at >= held["added_at"][slot] + desk.leaving.age * HOUR
+        due = due or 0 < held["expires_at"][slot] <= at
+        due = due or slot in desk.state.dates.expired  # where the clock was set back: what expired does not come back
+        if held["state"][slot] == SHOWN and not due and (slot in pool or name in fields["items"]):
+            eligible.add(name)
+    if query.tags is not None:
+        eligible = {name for name in eligible if set(held.tags_of(held.slots[name])) & set(query.tags)}
+    if query.among is not None:
+        eligible &= set(query.among)
+    eligible -= set(query.exclude)
+    assert set(fields["items"]) <= eligible
+    assert len(fields["items"]) == len(set(fields["items"])) == len(fields["scores"])
+    if desk.leaving.impressions is None:
+        assert len(fields["items"]) == min(query.k, len(eligible))
+        for p in fields["propensities"] if isinstance(fields["propensities"], list) else ():
+            uniform = desk.random_share / len(eligible)
+            assert min(abs(p - uniform), abs(p - uniform - 1 + desk.random_share)) < 1e-9
+
+
+class Life:
+    """Two replicas on one log. The same seed gives the same life."""
+
+    def __init__(self, seed: int, steps: int = 60) -> None:
+        self.seed = seed
+        self.steps = steps
+        self.rng = rng = random.Random(seed)
+        self.log, self.at = Log(), START
+        leavings = [None, None, Leaving(impressions=3), Leaving(age=0.5), Leaving(impressions=4, age=0.2)]
+        leaving = rng.choice([*leavings, Leaving(impressions=20)])
+        options: dict[str, Any] = {
+            "learning": rng.choice(["isolated", "shared"]),
+            "counted": rng.random() < 0.6,
+            "random_share": rng.choice([0.0, 0.0, 0.4]),
+            "leaving": leaving,
+            "enough": rng.choice([None, 0, 4]),
+            "sticky": rng.random() < 0.5,
+        }
+        variants = {name: rng.choice(POLICIES) for name in ("one", "two")}
+        cache = rng.choice([0, 1, 3, 1000])
+        self.copies = [Copy(self.log, cache, variants, seed=j, **options) for j in range(2)]
+        self.rankings: list[str] = []
+        self.trace: list[str] = [f"{variants} {options} cache={cache}"]
+
+    def live(self) -> None:
+        """Live, and compare from time to time; an error says how it came to it."""
+        actions = {
+            self.describe: 4,
+            self.turn: 3,
+            self.rank: 8,
+            self.rank_named: 2,
+            self.feedback: 8,
+            self.bring: 1,
+            self.flush: 4,
+            self.chores: 2,
+            self.wait: 3,
+            self.restart: 1,
+            self.compare: 1,
+        }
+        try:
+            self.copies[0].add(*NAMES[:2])
+            for _ in range(self.steps):
+                (action,) = self.rng.choices(list(actions), list(actions.values()))
+                self.trace.append(action.__name__)
+                action(self.rng.choice(self.copies))
+                for copy in self.copies:
+                    assert set(copy.desk.ledger.requests._pins) == set(copy.pins)
+            self.trace.append("compare at the end")
+            self.compare(self.copies[0])
+        except Exception as error:
+            error.add_note(f"in the life of seed {self.seed}, {self.steps} steps:\n" + "\n".join(self.trace))
+            raise
+
+    def _note(self, **what: Any) -> None:
+        self.trace[-1] += f" {what}"
+
+    def describe(self, copy: Copy) -> None:
+        rng = self.rng
+        names, tags = rng.choices(NAMES, k=rng.randint(1, 3)), rng.choice(TAGS)
+        expires = rng.choice([None, None, 30_000, 2000, -1])
+        date = None if expires is None else self.at + expires
+        self._note(names=names, tags=tags, expires=expires)
+        items = [{"id": name, "tags": tags, "expires_at": date, "metadata": None} for name in names]
+        copy.write(copy.desk.describe(items, self.at))
+
+    def turn(self, copy: Copy) -> None:
+        name, state = self.rng.choice(NAMES), self.rng.choice(["hidden", "shown", "deleted"])
+        self._note(name=name, state=state)
+        copy.write([copy.desk.turn(name, state, self.at)])
+
+    def rank(self, copy: Copy) -> None:
+        rng = self.rng
+        query = Query(
+            rng.randint(1, 5),
+            rng.choice([None, "ada"]),
+            rng.choice(SEGMENTS),
+            rng.choices(SOME, k=rng.choice([0, 0, 2])),
+            rng.choice([None, None, [], ["x"], ["y", "z"]]),
+            rng.choice([None, None, rng.choices(SOME, k=3)]),
+        )
+        draft = copy.desk.rank(query, self.at)
+        copy.write([draft])
+        self._note(name=draft.event.key, query=query._asdict(), items=draft.fields["items"])
+        self.rankings.append(draft.event.key)
+        check_ranking(copy.desk, query, draft, self.at)
+
+    def rank_named(self, copy: Copy) -> None:
+        """Both replicas may make a ranking of one name; the log takes one."""
+        name = f"named{self.rng.randint(0, 5)}"
+        for each in self.copies if self.rng.random() < 0.5 else [copy]:
+            if name not in self.log.keys and name not in each.desk.named:
+                self._note(name=name)
+                each.rank(2, at=self.at, name=name)
+                self.rankings.append(name)
+
+    def feedback(self, copy: Copy) -> None:
+        rng = self.rng
+        if not self.rankings:
+            return
+        name = rng.choice(self.rankings[-6:])
+        copy.recall(name)
+        request = copy.desk.ledger.requests.get(name)
+        if request is None or not request.items or name not in self.log.keys:  # not answered yet
+            return
+        item, kind = rng.choice(request.items), rng.choice(KINDS)
+        self._note(name=name, item=item, kind=kind)
+        if rng.random() < 0.4:
+            copy.write(copy.desk.sort_seen([(name, item)], self.at).drafts)
+        else:
+            value = rng.choice([0.0, 0.3, 1.0, 1.0])
+            copy.write(copy.desk.sort([Feedback(name, item, kind, value)], self.at).drafts)
+
+    def bring(self, copy: Copy) -> None:
+        rng = self.rng
+        name, n = rng.choice(NAMES), rng.choice([0, 1, 3, 60, 200])
+        variant, segment = rng.choice([None, "one", "two"]), rng.choice(SEGMENTS)
+        self._note(name=name, n=n, variant=variant, segment=segment)
+        copy.bring([(name, n, n / 4)], variant, segment)
+
+    def flush(self, copy: Copy) -> None:
+        copy.flush()
+
+    def chores(self, copy: Copy) -> None:
+        copy.write(copy.desk.chores(self.at))
+        copy.write(copy.desk.learn(self.at))
+
+    def wait(self, _: Copy) -> None:
+        step = self.rng.choice([1, 1000, 45_000, 1_000_000, -2000])
+        self._note(step=step)
+        self.at += step
+
+    def restart(self, copy: Copy) -> None:
+        copy.flush()
+        from_snapshot = self.rng.random() < 0.5
+        copy.start(loaded(dumped(copy.desk.ledger), cache=copy.cache) if from_snapshot else None)
+
+    def compare(self, _: Copy) -> None:
+        """When everything is written and everything due has been done, all agree."""
+        for _ in range(3):
+            for copy in self.copies:
+                copy.chores(self.at)
+        for copy in self.copies:
+            copy.flush()
+        model = Model(self.log.events)
+        for copy in self.copies:
+            assert not copy.desk.state.overlay
+            assert not copy.desk.named
+            model.check(copy.desk.ledger)
+            same_as_rebuilt(copy, self.at)
+        one, other = (copy.desk.ledger for copy in self.copies)
+        assert differences(one, other) == []
