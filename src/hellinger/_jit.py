@@ -12,7 +12,8 @@ import os
 import pickle
 import re
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -57,17 +58,39 @@ def _digest(package: Path) -> str:
     return digest.hexdigest()[:16]
 
 
-def _cache_dir() -> str:
-    root = os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    for candidate in (Path(root) / "hellinger", Path(tempfile.gettempdir()) / f"hellinger-{os.getuid()}"):
-        folder = candidate / DIGEST
+def _private(folder: Path) -> bool:
+    """Whether this is a folder of ours that we can write and nobody else can enter; it is made, or made so, if need be.
+
+    Cached code is run: whoever could put a file here could have us run it.
+    """
+    try:
+        folder.mkdir(0o700, parents=True, exist_ok=True)
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError:
-            continue
-        if os.access(folder, os.W_OK):
-            return str(folder)
-    return ""
+            if os.fstat(descriptor).st_uid != os.geteuid():
+                return False
+            os.fchmod(descriptor, 0o700)
+            private = os.fstat(descriptor).st_mode & 0o077 == 0  # some file systems have no permissions
+        finally:
+            os.close(descriptor)
+    except OSError:
+        return False
+    return private and os.access(folder, os.W_OK)
+
+
+def _roots() -> Iterator[Path]:
+    """Where caches may be, the best first."""
+    with suppress(RuntimeError):  # a user without a home
+        root = os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        yield Path(root) / "hellinger"
+    with suppress(FileNotFoundError):  # no temporary folder either
+        yield Path(tempfile.gettempdir()) / f"hellinger-{os.geteuid()}"
+
+
+def _cache_dir() -> str:
+    """The folder for these sources; empty if there is none that is safe, and each process compiles for itself."""
+    folders = (root / DIGEST for root in _roots() if _private(root))
+    return str(next(filter(_private, folders), ""))
 
 
 DIGEST = _digest(Path(__file__).parent)
@@ -80,6 +103,14 @@ def _lasting(argument: types.Type) -> bool:
     if isinstance(argument, types.BaseNamedTuple):
         return getattr(argument.instance_class, "lasting", True) and all(map(_lasting, argument.types))
     return True
+
+
+def _read_own(file: Path) -> bytes:
+    """The contents of a file that we wrote, even if others can write in a folder above the cache."""
+    with os.fdopen(os.open(file, os.O_RDONLY | os.O_NOFOLLOW), "rb") as opened:
+        if os.fstat(opened.fileno()).st_uid != os.geteuid():
+            raise PermissionError(f"{file} must be ours")
+        return opened.read()
 
 
 class _Files(IndexDataCacheFile):  # type: ignore[misc]
@@ -95,13 +126,14 @@ class _Files(IndexDataCacheFile):  # type: ignore[misc]
 
     def save(self, key: object, data: object) -> None:
         with self._open_for_write(str(self._path(key))) as file:
+            os.fchmod(file.fileno(), 0o600)
             file.write(self._dump((self._version, self._source_stamp, key, data)))
 
     def load(self, key: object) -> object:
         try:
-            version, stamp, saved, data = pickle.loads(self._path(key).read_bytes())
+            version, stamp, saved, data = pickle.loads(_read_own(self._path(key)))
         except (OSError, EOFError, pickle.UnpicklingError, AttributeError, ImportError):
-            return None  # absent, or of a class that is no longer there
+            return None  # absent, not ours, or of a class that is no longer there
         # two classes of one name have one file: the later one keeps it
         return data if (version, stamp, saved) == (self._version, self._source_stamp, key) else None
 
