@@ -8,6 +8,7 @@ import pickle
 import subprocess
 import sys
 import tempfile
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -186,3 +187,54 @@ def test_without_a_safe_folder_each_process_compiles(tmp_path: Path, monkeypatch
         _, hits, _ = run(FIRST.format(family="poisson"), tmp_path / "file")
         assert hits == 0
     assert entries(tmp_path) == []
+
+
+# Folders of sources that have gone ---------------------------------------------------------------------------
+
+
+def aged(folder: Path, days: float) -> Path:
+    """A cache that was last used so long ago."""
+    (folder / "pool").mkdir(parents=True)
+    (folder / "pool" / "entry.nbc").touch()
+    then = time.time() - days * 86400
+    os.utime(folder, (then, then))
+    return folder
+
+
+def test_folders_that_nobody_uses_are_removed(roots: tuple[Path, Path]) -> None:
+    root, _ = roots
+    gone = [
+        aged(root / "0123456789abcdef", 31),
+        aged(root / "0123456789abcdef.77", 31),
+    ]  # one half removed by a process
+    stay = [aged(root / "fedcba9876543210", 29), aged(root / "notes", 400), aged(root / _jit.DIGEST, 400)]
+    _jit._cache_dir()
+    assert not any(folder.exists() for folder in gone)
+    assert sorted(root.iterdir()) == sorted(stay)
+    assert all((folder / "pool" / "entry.nbc").exists() for folder in stay)
+    assert (root / _jit.DIGEST).stat().st_mtime > time.time() - 3600  # used now
+
+
+def test_processes_that_remove_at_once_do_not_disturb_each_other(tmp_path: Path) -> None:
+    for number in range(40):
+        aged(tmp_path / "hellinger" / f"{number:016x}", 31)
+    folder = tmp_path / "hellinger" / _jit.DIGEST
+    code = "from hellinger import _jit; print([len(_jit._CACHE_DIR)])"
+    with ThreadPoolExecutor() as pool:
+        assert list(pool.map(lambda _: run(code, tmp_path), range(4))) == [[len(str(folder))]] * 4
+    assert list(folder.parent.iterdir()) == [folder]
+
+
+def test_a_process_whose_folder_was_removed_goes_on(tmp_path: Path) -> None:
+    code = FIRST.format(family="poisson")
+    lost = code.replace("f = ", "import shutil; from hellinger import _jit; shutil.rmtree(_jit._CACHE_DIR)\nf = ")
+    value, _, _ = run(lost, tmp_path)
+    assert run(code, tmp_path) == [value, 1, 0]
+
+
+def test_a_process_that_cannot_write_goes_on(tmp_path: Path) -> None:
+    code = FIRST.format(family="poisson")
+    full = code.replace("f = ", "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\nf = ")
+    value, _, _ = run(full, tmp_path)
+    assert entries(tmp_path) == []
+    assert run(code, tmp_path) == [value, 0, 1]

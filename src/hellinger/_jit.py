@@ -11,7 +11,9 @@ import hashlib
 import os
 import pickle
 import re
+import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -35,6 +37,8 @@ _INLINE: dict[str, Any] = {"error_model": "numpy", "forceinline": True}
 
 # an import of this module, or of numba; the newline in front makes the search three times as fast as ^ does
 _COMPILES = re.compile(rb"\n *(?:from|import)\b[^#\n]*\b(?:_jit|numba)\b")
+_UNUSED = 30 * 86400.0
+"""Seconds after which a folder that no process has used is deleted."""
 
 
 def _sources(package: Path) -> dict[str, bytes]:
@@ -70,6 +74,7 @@ def _private(folder: Path) -> bool:
             if os.fstat(descriptor).st_uid != os.geteuid():
                 return False
             os.fchmod(descriptor, 0o700)
+            os.utime(descriptor)  # the time of its last use
             private = os.fstat(descriptor).st_mode & 0o077 == 0  # some file systems have no permissions
         finally:
             os.close(descriptor)
@@ -87,10 +92,24 @@ def _roots() -> Iterator[Path]:
         yield Path(tempfile.gettempdir()) / f"hellinger-{os.geteuid()}"
 
 
+def _remove_unused(root: Path) -> None:
+    """Delete the folders of other sources that no process has used for a while."""
+    oldest = time.time() - _UNUSED
+    for folder in root.glob("[0-9a-f]" * len(DIGEST) + "*"):
+        with suppress(OSError):  # another process was first
+            if folder.name != DIGEST and folder.lstat().st_mtime < oldest:
+                # a process that begins to use it now finds nothing instead of a half
+                shutil.rmtree(folder.rename(root / f"{folder.name}.{os.getpid()}"))
+
+
 def _cache_dir() -> str:
     """The folder for these sources; empty if there is none that is safe, and each process compiles for itself."""
-    folders = (root / DIGEST for root in _roots() if _private(root))
-    return str(next(filter(_private, folders), ""))
+    for root in _roots():
+        folder = root / DIGEST
+        if _private(root) and _private(folder):
+            _remove_unused(root)
+            return str(folder)
+    return ""
 
 
 DIGEST = _digest(Path(__file__).parent)
@@ -125,9 +144,13 @@ class _Files(IndexDataCacheFile):  # type: ignore[misc]
         return Path(self._cache_path) / f"{self._index_name.removesuffix('.nbi')}.{name}.nbc"
 
     def save(self, key: object, data: object) -> None:
-        with self._open_for_write(str(self._path(key))) as file:
-            os.fchmod(file.fileno(), 0o600)
-            file.write(self._dump((self._version, self._source_stamp, key, data)))
+        text = self._dump((self._version, self._source_stamp, key, data))
+        path = self._path(key)
+        with suppress(OSError):  # a full disk: the next process compiles again
+            path.parent.mkdir(parents=True, exist_ok=True)  # another version may have found it unused
+            with self._open_for_write(str(path)) as file:
+                os.fchmod(file.fileno(), 0o600)
+                file.write(text)
 
     def load(self, key: object) -> object:
         try:
