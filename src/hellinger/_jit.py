@@ -10,8 +10,12 @@ from __future__ import annotations
 import hashlib
 import os
 import pickle
+import re
+import shutil
 import tempfile
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -31,35 +35,84 @@ OPTIONS: dict[str, Any] = {"error_model": "numpy", "nogil": True}
 _INLINE: dict[str, Any] = {"error_model": "numpy", "forceinline": True}
 
 
-# rooms above the mathematics: no kernel is compiled from them, and a service need not compile anew when they change
-_NO_KERNELS = {"cli", "client", "engine", "events.py", "figures", "ledger", "serve", "store", "testing", "traffic"}
+# an import of this module, or of numba; the newline in front makes the search three times as fast as ^ does
+_COMPILES = re.compile(rb"\n *(?:from|import)\b[^#\n]*\b(?:_jit|numba)\b")
+_UNUSED = 30 * 86400.0
+"""Seconds after which a folder that no process has used is deleted."""
 
 
-def _digest() -> str:
-    package = Path(__file__).parent
-    digest = hashlib.sha256()
+def _sources(package: Path) -> dict[str, bytes]:
+    """Files that a kernel may come from: those of each room with a module that imports this one, or numba itself.
+
+    A service need not compile anew when the rooms above the mathematics change.
+    """
+    rooms: dict[str, dict[str, bytes]] = {}
     for source in sorted(package.rglob("*.py")):
-        if source.relative_to(package).parts[0] in _NO_KERNELS:
-            continue
-        digest.update(source.relative_to(package).as_posix().encode())
-        digest.update(source.read_bytes())
+        name = source.relative_to(package).as_posix()
+        rooms.setdefault(name.partition("/")[0], {})[name] = source.read_bytes()
+    compiling = (room for room in rooms.values() if any(map(_COMPILES.search, room.values())))
+    return {name: text for room in compiling for name, text in room.items()}
+
+
+def _digest(package: Path) -> str:
+    digest = hashlib.sha256()
+    for name, text in _sources(package).items():
+        digest.update(name.encode())
+        digest.update(text)
     return digest.hexdigest()[:16]
 
 
-def _cache_dir() -> str:
-    root = os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    for candidate in (Path(root) / "hellinger", Path(tempfile.gettempdir()) / f"hellinger-{os.getuid()}"):
-        folder = candidate / DIGEST
+def _private(folder: Path) -> bool:
+    """Whether this is a folder of ours that we can write and nobody else can enter; it is made, or made so, if need be.
+
+    Cached code is run: whoever could put a file here could have us run it.
+    """
+    try:
+        folder.mkdir(0o700, parents=True, exist_ok=True)
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError:
-            continue
-        if os.access(folder, os.W_OK):
+            if os.fstat(descriptor).st_uid != os.geteuid():
+                return False
+            os.fchmod(descriptor, 0o700)
+            os.utime(descriptor)  # the time of its last use
+            private = os.fstat(descriptor).st_mode & 0o077 == 0  # some file systems have no permissions
+        finally:
+            os.close(descriptor)
+    except OSError:
+        return False
+    return private and os.access(folder, os.W_OK)
+
+
+def _roots() -> Iterator[Path]:
+    """Where caches may be, the best first."""
+    with suppress(RuntimeError):  # a user without a home
+        root = os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        yield Path(root) / "hellinger"
+    with suppress(FileNotFoundError):  # no temporary folder either
+        yield Path(tempfile.gettempdir()) / f"hellinger-{os.geteuid()}"
+
+
+def _remove_unused(root: Path) -> None:
+    """Delete the folders of other sources that no process has used for a while."""
+    oldest = time.time() - _UNUSED
+    for folder in root.glob("[0-9a-f]" * len(DIGEST) + "*"):
+        with suppress(OSError):  # another process was first
+            if folder.name != DIGEST and folder.lstat().st_mtime < oldest:
+                # a process that begins to use it now finds nothing instead of a half
+                shutil.rmtree(folder.rename(root / f"{folder.name}.{os.getpid()}"))
+
+
+def _cache_dir() -> str:
+    """The folder for these sources; empty if there is none that is safe, and each process compiles for itself."""
+    for root in _roots():
+        folder = root / DIGEST
+        if _private(root) and _private(folder):
+            _remove_unused(root)
             return str(folder)
     return ""
 
 
-DIGEST = _digest()
+DIGEST = _digest(Path(__file__).parent)
 """Names the state of the sources: cached machine code and kept results belong to one."""
 _CACHE_DIR = _cache_dir()
 
@@ -69,6 +122,14 @@ def _lasting(argument: types.Type) -> bool:
     if isinstance(argument, types.BaseNamedTuple):
         return getattr(argument.instance_class, "lasting", True) and all(map(_lasting, argument.types))
     return True
+
+
+def _read_own(file: Path) -> bytes:
+    """The contents of a file that we wrote, even if others can write in a folder above the cache."""
+    with os.fdopen(os.open(file, os.O_RDONLY | os.O_NOFOLLOW), "rb") as opened:
+        if os.fstat(opened.fileno()).st_uid != os.geteuid():
+            raise PermissionError(f"{file} must be ours")
+        return opened.read()
 
 
 class _Files(IndexDataCacheFile):  # type: ignore[misc]
@@ -83,14 +144,19 @@ class _Files(IndexDataCacheFile):  # type: ignore[misc]
         return Path(self._cache_path) / f"{self._index_name.removesuffix('.nbi')}.{name}.nbc"
 
     def save(self, key: object, data: object) -> None:
-        with self._open_for_write(str(self._path(key))) as file:
-            file.write(self._dump((self._version, self._source_stamp, key, data)))
+        text = self._dump((self._version, self._source_stamp, key, data))
+        path = self._path(key)
+        with suppress(OSError):  # a full disk: the next process compiles again
+            path.parent.mkdir(parents=True, exist_ok=True)  # another version may have found it unused
+            with self._open_for_write(str(path)) as file:
+                os.fchmod(file.fileno(), 0o600)
+                file.write(text)
 
     def load(self, key: object) -> object:
         try:
-            version, stamp, saved, data = pickle.loads(self._path(key).read_bytes())
+            version, stamp, saved, data = pickle.loads(_read_own(self._path(key)))
         except (OSError, EOFError, pickle.UnpicklingError, AttributeError, ImportError):
-            return None  # absent, or of a class that is no longer there
+            return None  # absent, not ours, or of a class that is no longer there
         # two classes of one name have one file: the later one keeps it
         return data if (version, stamp, saved) == (self._version, self._source_stamp, key) else None
 

@@ -85,7 +85,7 @@ def list_families(json: JsonFlag = False) -> None:
 
 def _summary(family: type[families.Family]) -> str:
     """First line of its docstring, without the markup of references."""
-    return re.sub(r":class:`(\w+)`", r"\1", (family.__doc__ or "").strip().splitlines()[0])
+    return re.sub(r":class:`(\w+)`", r"\1", (family.__doc__ or "").strip().split("\n")[0])
 
 
 def _parameters(family: type[families.Family]) -> dict[str, float]:

@@ -36,12 +36,15 @@ _ENTRIES: dict[str, Entry] = {}
 
 
 def named(name: str) -> Callable[[Constructor], Constructor]:
-    """Give a rule's constructor its name; its docstring must hold a formula and a reference."""
+    """Give a rule's constructor its name; its docstring must hold a formula and a reference.
+
+    ``python -OO`` strips docstrings: a policy then works the same, and its texts are empty.
+    """
 
     def register(make: Constructor) -> Constructor:
-        lines = inspect.cleandoc(make.__doc__ or "").splitlines()
-        parts = {line.split(": ")[0]: line.split(": ", 1)[1] for line in lines[1:] if ": " in line}
-        _ENTRIES[name] = Entry(name, make, lines[0], parts["Formula"], parts["Reference"])
+        summary, *lines = inspect.cleandoc(make.__doc__ or "").split("\n")
+        parts = dict(line.split(": ", 1) for line in lines if ": " in line)
+        _ENTRIES[name] = Entry(name, make, summary, parts.get("Formula", ""), parts.get("Reference", ""))
         return make
 
     return register

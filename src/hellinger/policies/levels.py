@@ -58,7 +58,7 @@ def level(*, uses_horizon: bool = False, crowded: bool = False) -> Callable[[Cal
             "__doc__": function.__doc__,
             "_level": _level,
             "name": function.__name__,
-            "summary": (function.__doc__ or "").strip().splitlines()[0],
+            "summary": (function.__doc__ or "").strip().split("\n")[0],
             "uses_horizon": uses_horizon,
             "crowded": crowded,
         }

@@ -164,10 +164,8 @@ class Live:
         await asyncio.gather(self._task, return_exceptions=True)
 
     async def _run(self) -> None:
-        due = time.monotonic()
         while True:
-            due = max(due + PERIOD, time.monotonic())
-            await asyncio.sleep(due - time.monotonic())
+            await asyncio.sleep(PERIOD)  # from now: a tick that came late is not made up for, and covers a longer time
             try:
                 self.tick()
             except Exception:
