@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: help install run test lint format docs bench lock clean
+.PHONY: help install run test fuzz lint format docs bench lock clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/' | column -t -s:
@@ -22,6 +22,10 @@ run: install  ## Show the main job: three algorithms share live traffic, on a pa
 
 test: install  ## Run the tests
 	$(BIN)/pytest -n auto --dist worksteal
+
+MINUTES ?= 20
+fuzz: install  ## Live random lives with fresh seeds, printed, for MINUTES=20
+	PYTHONPATH=tests $(BIN)/python tests/fuzz.py --minutes $(MINUTES)
 
 lint: install  ## Check style, types and the direction of imports
 	$(BIN)/ruff check

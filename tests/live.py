@@ -103,6 +103,11 @@ class Service:
         self.number = 0
         self._command: subprocess.Popen[bytes] | None = None
 
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        return f"http://127.0.0.1:{self.port}"
+
     # Life ---------------------------------------------------------------------------------------------
 
     def begin(self, *, command: bool = False) -> None:

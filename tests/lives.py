@@ -118,7 +118,7 @@ class Copy:
 
 
 def same_as_rebuilt(copy: Copy, at: int) -> None:
-    """A desk made of a snapshot, and one made of the log alone, are this one: to the bit, the next rankings included."""
+    """A desk made of a snapshot, and one made of the log alone, are this one to the bit, with its next rankings."""
     desk = copy.desk
     whole = Ledger(cache=copy.cache)
     fold(whole, copy.log.events, copy.log.thread)
@@ -307,9 +307,8 @@ class Life:
 
     def compare(self, _: Copy) -> None:
         """When everything is written and everything due has been done, all agree."""
-        for _ in range(3):
-            for copy in self.copies:
-                copy.chores(self.at)
+        for copy in 3 * self.copies:
+            copy.chores(self.at)
         for copy in self.copies:
             copy.flush()
         model = Model(self.log.events)

@@ -109,7 +109,7 @@ class BanditMachine(RuleBasedStateMachine):
 
 TestBandit = BanditMachine.TestCase
 TestBandit.settings = settings(
-    max_examples=40, stateful_step_count=20, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=40, stateful_step_count=20, deadline=None, suppress_health_check=list(HealthCheck)
 )
 
 

@@ -189,7 +189,7 @@ def anything(draw: st.DrawFn) -> list[Totals]:
     return result
 
 
-@settings(max_examples=40, derandomize=True, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(anything())
 def test_whatever_was_counted_something_is_said(totals: list[Totals]) -> None:
     result: Readout = readout(totals)

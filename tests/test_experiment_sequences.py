@@ -19,7 +19,7 @@ from hellinger.experiment import Pages, Totals, lift_bounds, order_evidence, rat
 
 TILTS = [4.0 * math.exp(-0.35 * k) for k in range(38)]
 LEVEL = math.log(2 / 0.05)
-few = settings(max_examples=40, derandomize=True, deadline=None)
+few = settings(max_examples=40, deadline=None)
 
 
 def counted(rewards: list[float], slots: int) -> Totals:

@@ -90,7 +90,7 @@ def test_a_variant_without_weight_gets_nothing() -> None:
     assert split.choose(random.Random(0)) == ("b", 1.0)
 
 
-@settings(max_examples=60, derandomize=True, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.dictionaries(st.text(), st.floats(1e-300, 1e300), min_size=1, max_size=9), st.text())
 def test_any_weights_will_do(weights: dict[str, float], user: str) -> None:
     split = Split(weights)

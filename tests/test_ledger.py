@@ -15,7 +15,7 @@ from hellinger.ledger.recovery import differences, fold
 from hellinger.ledger.snapshot import dumped, loaded
 from ledger_model import START, Command, Log, Model, commands, written
 
-quick = settings(max_examples=60, deadline=None, derandomize=True)
+quick = settings(max_examples=60, deadline=None)
 
 
 def folded(log: Log, *, cache: int = 100_000, batch: int = 7, ledger: Ledger | None = None) -> Ledger:

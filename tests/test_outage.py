@@ -250,7 +250,7 @@ def quiet(launcher: Launcher, tmp_path_factory: pytest.TempPathFactory) -> Itera
         yield service
 
 
-@settings(max_examples=15, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_feedback_in_any_order_and_number(quiet: Service, data: st.DataObject) -> None:
     before = quiet.totals()

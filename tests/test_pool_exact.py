@@ -126,7 +126,7 @@ class Comparison(RuleBasedStateMachine):
 @pytest.mark.parametrize("spec", GROUPED + SCANNED)
 def test_any_sequence_of_operations(spec: str, ties: str) -> None:
     machine = type("Case", (Comparison,), {"spec": spec, "ties": ties})
-    few = settings(max_examples=12, stateful_step_count=25, deadline=None, derandomize=True, database=None)
+    few = settings(max_examples=12, stateful_step_count=25, deadline=None, database=None)
     run_state_machine_as_test(machine, settings=settings(few, suppress_health_check=list(HealthCheck)))
 
 

@@ -25,7 +25,6 @@ from served import Served, serving
 quick = settings(
     max_examples=25,
     deadline=None,
-    derandomize=True,
     database=None,
     phases=[Phase.generate],
     suppress_health_check=list(HealthCheck),

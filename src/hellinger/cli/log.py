@@ -101,17 +101,45 @@ def compact(
 
 
 @app.command()
-def check(database: Database = DEFAULT, json: JsonFlag = False) -> None:
-    """Prove that the counts are the fold of the log: fold it anew, and compare every number."""
+def check(
+    database: Database = DEFAULT,
+    service: Annotated[
+        str | None, typer.Option(help="Compare this running service too, number by number: http://127.0.0.1:8000.")
+    ] = None,
+    key: Annotated[
+        str | None, typer.Option(envvar="HELLINGER_KEY", help="The service's key, with the role admin.")
+    ] = None,
+    json: JsonFlag = False,
+) -> None:
+    """Prove that the counts are the fold of the log: fold it anew, and compare every number.
+
+    With --service, also what a running service ranks by: every pool's counts, prior and indices, as of the place in the
+    log where the service is.
+    """
     from hellinger.ledger import recovery
 
     with _opened(database) as store, _folding(json) as progress:
         wrong = recovery.check(store, progress=progress)
+        if service is not None:
+            wrong += _compared(store, service, key, progress)
         events, last = store.count(), store.last()
-    good = f"{events:,} events up to {last:,}: every count is the fold of the log"
+    running = f", and {service} ranks by it" if service else ""
+    good = f"{events:,} events up to {last:,}: every count is the fold of the log{running}"
     _say(json, good if not wrong else "\n".join(wrong), ok=not wrong, differences=wrong, events=events, seq=last)
     if wrong:
         raise typer.Exit(1)
+
+
+def _compared(store: Store, url: str, key: str | None, progress: Callable[[int, int], None]) -> list[str]:
+    """Where a running service is not what its log says."""
+    from itertools import islice
+
+    from hellinger.client import Client
+    from hellinger.engine import checking
+
+    with Client(url, key=key) as client:
+        found = list(islice(checking.compare(store, client.state(), progress=progress), 21))
+    return found if len(found) <= 20 else [*found[:20], "and more"]
 
 
 @app.command()

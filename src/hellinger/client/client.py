@@ -182,6 +182,12 @@ class Client:
             for line in response.iter_lines():
                 yield orjson.loads(line)
 
+    def state(self) -> Iterator[dict[str, Any]]:
+        """What every pool ranks by, in parts, for ``hellinger check --service``; needs the role admin."""
+        with _Stream(self._http, self._http.build_request("GET", "/v1/state")) as response:
+            for line in response.iter_lines():
+                yield orjson.loads(line)
+
     def export_file(
         self,
         path: str | Path,
@@ -224,7 +230,7 @@ class _Stream:
     def __exit__(self, _type: object, error: BaseException | None, _trace: object) -> None:
         self._response.close()
         if isinstance(error, httpx.TransportError):
-            raise UnreachableError(f"the export must be read to its end, but broke off: {error}") from error
+            raise UnreachableError(f"the answer must be read to its end, but broke off: {error}") from error
 
 
 class AsyncClient:
@@ -333,6 +339,18 @@ class AsyncClient:
                     yield orjson.loads(line)
         except httpx.TransportError as error:
             raise UnreachableError(f"the export must be read to its end, but broke off: {error}") from error
+
+    async def state(self) -> AsyncIterator[dict[str, Any]]:
+        """What every pool ranks by, in parts; needs the role admin."""
+        try:
+            async with self._http.stream("GET", "/v1/state") as response:
+                if not response.is_success:
+                    await response.aread()
+                    raise ServiceError.of(response)
+                async for line in response.aiter_lines():
+                    yield orjson.loads(line)
+        except httpx.TransportError as error:
+            raise UnreachableError(f"the state must be read to its end, but broke off: {error}") from error
 
 
 def _batches(items: Iterable[NewItem | str]) -> Iterator[list[NewItem | str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,11 +31,13 @@ class Picture(NamedTuple):
     tags: list[list[str]]
 
 
-def pictures(pools: Pools) -> Iterator[Picture]:
-    """A picture of every pool that has counted anything, and of those for all traffic."""
+def pictures(pools: Pools, *only: str) -> Iterator[Picture]:
+    """A picture of every pool that has counted anything, and of those for all traffic; or of one variant and segment."""
     names = pools.ledger.catalogue.ids
     for variant, segment, pool in pools.each():
         if segment and not pool.rounds:  # made ahead of its first impression: another copy need not have it
+            continue
+        if only and only != (variant, segment):
             continue
         slots = [int(slot) for slot in pool.ids]
         rule = pool.policy.rule
@@ -55,15 +57,18 @@ def pictures(pools: Pools) -> Iterator[Picture]:
         )
 
 
-def differences(running: Mapping[str, Any], rebuilt: Mapping[str, Any]) -> Iterator[str]:
-    """Where two pictures of one pool differ, as sentences: what the running copy has, and what its log says."""
+def differences(running: Mapping[str, Any], rebuilt: Mapping[str, Any], leave_out: Iterable[str] = ()) -> Iterator[str]:
+    """Where two pictures of one pool differ, as sentences: what the running copy has, and what its log says.
+
+    ``leave_out`` are items that have left the running pool by themselves, which the log is about to know.
+    """
     where = f"in variant {running['variant']!r}" + (f", segment {running['segment']!r}" if running["segment"] else "")
     for what in ("rounds", "prior"):
         if running[what] != rebuilt[what]:
             yield f"{what} {where}: {running[what]} running, {rebuilt[what]} by the log"
     if running["items"] != rebuilt["items"]:
         one, other = set(running["items"]), set(rebuilt["items"])
-        for name in sorted(one ^ other):
+        for name in sorted((one ^ other).difference(leave_out)):
             yield f"item {name!r} {where} is in the {'running copy' if name in one else 'log'} only"
         if one == other:
             yield f"the items' order {where} is not the log's"

@@ -202,6 +202,11 @@ class Pools:
         self._logged.update((variant, slot) for variant, slot, _ in fresh)
         return fresh
 
+    def departing(self, variant: str) -> list[int]:
+        """Slots of items that have left a variant's pool by themselves, which the log does not know yet."""
+        self._collect(variant)
+        return list(self._departing[variant])
+
     def _collect(self, variant: str) -> None:
         for gone in self.of[variant].departures():
             self._departing[variant][int(gone.id)] = gone

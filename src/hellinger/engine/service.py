@@ -31,7 +31,7 @@ from hellinger.ledger import Ledger, Request, UnknownKindError, recovery
 from hellinger.pool import Leaving
 from hellinger.store import Store, StoreError, StoreUnavailableError, open_store
 
-__all__ = ["Outcome", "Service"]
+__all__ = ["Outcome", "Service", "Status", "make_desk"]
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +53,18 @@ class Outcome(NamedTuple):
     late: int
     unknown: int
     rejected: list[tuple[int, str]]
+
+
+class Status(NamedTuple):
+    """Whether rankings can be had, and what is wrong.
+
+    ``name`` is ``ready``; ``degraded`` while the store is away (rankings come from memory alone, and feedback is
+    refused) or memory is made anew from the log; ``refusing`` where the log needs a newer version.
+    """
+
+    name: str
+    ready: bool
+    reason: str | None = None
 
 
 class Service:
@@ -294,6 +306,17 @@ class Service:
         except StoreUnavailableError:
             found = {}
         return [found.get(seq, {}).get("metadata") for seq in said]
+
+    def status(self) -> Status:
+        """How the service is."""
+        failure = self.journal.failure
+        if isinstance(failure, UnknownKindError):
+            return Status("refusing", False, str(failure))
+        if failure is not None:
+            return Status("degraded", False, f"memory is being rebuilt from the log, because {failure}")
+        if self.journal.away:
+            return Status("degraded", True, "the store cannot be reached; rankings come from memory alone")
+        return Status("ready", True)
 
     @property
     def lag(self) -> float:

@@ -14,7 +14,7 @@ from hellinger.serve.frame import make_app
 from hellinger.serve.keys import Keys
 from hellinger.serve.live import Live
 from hellinger.serve.metrics import Metrics
-from hellinger.serve.routes import experiment, health, items, live, page, ranking
+from hellinger.serve.routes import experiment, health, items, live, page, ranking, state
 from hellinger.store import StoreUnavailableError
 
 __all__ = ["create_app"]
@@ -39,18 +39,18 @@ def create_app(settings: Settings, keys: Keys) -> FastAPI:
     unavailable = [StoreUnavailableError]
     app = make_app(settings, keys, metrics, lifespan=lifespan, unavailable=unavailable, lanes=ranking.LANES)
     app.state.assets = Assets(settings.title)
-    for module in (ranking, items, experiment, live, health, page):
+    for module in (ranking, items, experiment, live, state, health, page):
         app.include_router(module.router)
     return app
 
 
 def _watch(metrics: Metrics, service: Service) -> None:
     """Let the figures be asked for what the service knows."""
-    journal, desk = service.journal, service.desk
+    journal = service.journal
     metrics.watch(
-        pool_size=lambda: {name: float(len(pool)) for name, pool in desk.pools.of.items()},
+        pool_size=lambda: {name: float(len(pool)) for name, pool in service.desk.pools.of.items()},
         pending=lambda: float(journal.waiting),
         store_lag_seconds=lambda: service.lag,
-        degraded=lambda: float(journal.away),
+        degraded=lambda: float(service.status().name != "ready"),
         snapshot_age_seconds=lambda: service.snapshot_age,
     )

@@ -1,0 +1,110 @@
+"""Compare a running service with the fold of its log: number by number, index by index."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from hellinger.engine.picture import differences, pictures
+from hellinger.engine.service import Service
+from hellinger.engine.state import State
+from hellinger.errors import require
+from hellinger.events import now
+from hellinger.ledger import Ledger, Request, recovery
+from hellinger.pool import Leaving
+from hellinger.store import Store
+
+__all__ = ["compare", "portrait"]
+
+Progress = Callable[[int, int], None]
+
+
+async def portrait(service: Service) -> AsyncIterator[dict[str, Any]]:
+    """Everything that the service ranks by, in parts; each part says which place in the log it is of.
+
+    The first part has the rules by which pools are made of a ledger, and the totals; each other one has a pool. A part
+    also has this copy's own rankings that the log does not have yet, and the time up to which items have expired.
+    """
+    desk, settings = service.desk, service.settings
+    yield {
+        "variants": desk.variants,
+        "learning": settings.learning,
+        "enough": settings.segment_enough,
+        "leaving": list(desk.leaving),
+        "totals": desk.ledger.series.totals,
+        "items": len(desk.ledger.catalogue),
+        "seq": desk.ledger.seq,
+    }
+    for key in [(variant, segment) for variant, segment, _ in desk.pools.each()]:
+        await service.journal.write(service.desk.chores(now()), lasting=True)
+        desk, at = service.desk, now()
+        desk.state.expire(at)
+        for picture in pictures(desk.pools, *key):
+            yield {
+                "seq": desk.ledger.seq,
+                "at": at,
+                "pending": [
+                    {
+                        "name": name,
+                        "at": ranking.at,
+                        "variant": ranking.variant,
+                        "segment": ranking.segment,
+                        "through": ranking.through,
+                        "items": list(ranking.items),
+                        "counted": ranking.counted,
+                    }
+                    for name, ranking in desk.state.overlay.rankings.items()
+                ],
+                "departing": [desk.ledger.catalogue.ids[slot] for slot in desk.pools.departing(key[0])],
+                "pool": picture._asdict(),
+            }
+        await asyncio.sleep(0)
+
+
+def compare(store: Store, parts: Iterable[Mapping[str, Any]], *, progress: Progress | None = None) -> Iterator[str]:
+    """Where the parts of a :func:`portrait` are not what the log says, as sentences."""
+    given = iter(parts)
+    rules = next(given)
+    ledger = recovery.recover(store, base=True)
+    _advance(store, ledger, rules["seq"], progress)
+    for name in sorted({*rules["totals"], *ledger.series.totals}):
+        running, logged = rules["totals"].get(name), ledger.series.totals.get(name)
+        if running != logged:
+            yield f"totals of variant {name!r} (rankings, impressions, reward): {running} running, {logged} by the log"
+    if rules["items"] != len(ledger.catalogue):
+        yield f"items: {rules['items']} running, {len(ledger.catalogue)} by the log"
+    state, moment = None, None
+    for part in given:
+        if state is None or moment != (part["seq"], part["at"], part["pending"]):
+            moment = part["seq"], part["at"], part["pending"]
+            _advance(store, ledger, part["seq"], progress)
+            state = _state(ledger, rules, part)
+        pool = part["pool"]
+        found = [each._asdict() for each in pictures(state.pools, pool["variant"], pool["segment"])]
+        if not found:
+            yield f"variant {pool['variant']!r}, segment {pool['segment']!r}: no such pool by the log"
+            continue
+        yield from differences(pool, found[0], leave_out=part["departing"])
+
+
+def _advance(store: Store, ledger: Ledger, seq: int, progress: Progress | None) -> None:
+    require(ledger.seq <= seq, "the log was not compacted during the check: try again", compacted=ledger.seq, seq=seq)
+    recovery.advance(store, ledger, through=seq, progress=progress)
+
+
+def _state(ledger: Ledger, rules: Mapping[str, Any], part: Mapping[str, Any]) -> State:
+    """What a copy would be, by the log and its own rankings that the log does not have yet."""
+    state = State(
+        ledger,
+        dict(rules["variants"]),
+        learning=rules["learning"],
+        enough=rules["enough"],
+        leaving=Leaving(*rules["leaving"]),
+    )
+    for each in part["pending"]:
+        ranking = Request.of(each["at"], each)
+        ledger.slots_of(ranking)
+        state.open(each["name"], ranking, served=False)
+    state.expire(part["at"])
+    return state

@@ -1,0 +1,31 @@
+"""What the service ranks by, for whoever checks it against its log."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import orjson
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from hellinger.engine.checking import portrait
+from hellinger.engine.service import Service
+from hellinger.serve.access import needs
+from hellinger.serve.routes._common import ERRORS, service_of
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/v1", tags=["operation"], responses=ERRORS)
+
+
+@router.get("/state", response_class=Response)
+@needs("admin")
+async def state(request: Request) -> Response:
+    """Give every pool's numbers as JSON lines, each with its place in the log: see `hellinger check --service`."""
+    return StreamingResponse(_lines(service_of(request)), media_type="application/x-ndjson")
+
+
+async def _lines(service: Service) -> AsyncIterator[bytes]:
+    async for part in portrait(service):
+        yield orjson.dumps(part) + b"\n"

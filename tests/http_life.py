@@ -1,0 +1,266 @@
+"""Random lives of a small pool over plain HTTP: items that come, change, expire and return while feedback comes in.
+
+The invariant: a service with nothing under way ranks by what its log says. Its numbers are compared with the log's fold
+(``hellinger check --service``), and those before a kill with those after the restart.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+import time
+import urllib.request
+from collections import Counter
+from collections.abc import Callable
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from hellinger.store import open_store
+from live import Launcher, LostError, Service, hang_up
+
+__all__ = ["HttpLife"]
+
+NAMES = [f"item-{n}" for n in range(12)]
+TAGS: list[list[str]] = [[], ["x"], ["x", "y"], ["z"]]
+KINDS = ["click", "like", "share"]
+WEIGHTS = {"like": 0.5, "share": 0.25}
+SEGMENTS = [None, None, "tablet", "phone"]
+
+
+class HttpLife:
+    """One service or two on one database, and users who do whatever there is. The same seed gives the same plan."""
+
+    def __init__(self, seed: int, launcher: Launcher, folder: Path, database: str, *, replicas: int = 1) -> None:
+        self.seed = seed
+        self.rng = rng = random.Random(seed)
+        policies = ["hellinger-ucb", "kl-ucb", "ucb1", "cold-start", "thompson"]
+        variants = {"one": "cold-start", "two": rng.choice(policies)}
+        self.settings: dict[str, object] = {
+            "variants": ", ".join(f"{name}={spec}" for name, spec in variants.items()),
+            "learning": rng.choice(["isolated", "shared"]),
+            "counting": rng.choice(["served", "served", "confirmed"]),
+            "random_share": rng.choice([0.0, 0.0, 0.2]),
+            "graduate_after": rng.choice(["none", "none", 200]),
+            "segment_enough": rng.choice(["none", 0, 50]),
+            "weights": json.dumps(WEIGHTS),
+            "request_cache": rng.choice([1, 20, 1000]),
+            "snapshot_every_events": rng.choice([1000, 100_000]),
+            "poll_ms": rng.choice([10, 100]),
+            "attribution_hours": rng.choice([0.0005, 24]),  # some feedback is late
+            "seed": seed,
+        }
+        self.launcher = launcher
+        self.database = database
+        self.services = [Service(launcher, folder, database, **self.settings) for _ in range(replicas)]
+        self.rankings: list[tuple[str, list[str]]] = []
+        self.given: dict[tuple[str, str, str], None] = {}
+        """Feedback that was acknowledged as accepted."""
+        self.done: dict[str, int] = {}
+        self._turn = threading.Lock()
+        self._stop = threading.Event()
+        self._wrong: list[BaseException] = []
+        self.compacted = False
+
+    def live(self, rounds: int, seconds: float) -> dict[str, int]:
+        """Live so many rounds, each of so many seconds and an end; what was done, by kind."""
+        try:
+            for service in self.services:
+                service.start()
+            self.services[0].add(*NAMES[:6])
+            for number in range(rounds):
+                self._play(number, seconds)
+                self._quiet()
+                self._compare()
+                if self.rng.random() < 0.4:
+                    self._compact()
+                    self._compare()
+                self._restart(self.rng.choice(self.services))
+            for service in self.services:
+                service.stop()
+            checked = self.launcher.told("check", "--database", self.database)
+            assert checked["ok"], checked
+            self._all_logged()
+        except BaseException as error:
+            error.add_note(f"in the HTTP life of seed {self.seed}: {self.settings}")
+            raise
+        finally:
+            for service in self.services:
+                service.kill()
+            hang_up()
+        return self.done
+
+    # What users do ------------------------------------------------------------------------------------
+
+    def _play(self, number: int, seconds: float) -> None:
+        self._stop.clear()
+        users = [
+            threading.Thread(target=self._user, args=(random.Random(f"{self.seed}/{number}/{user}"),))
+            for user in range(4)
+        ]
+        for user in users:
+            user.start()
+        time.sleep(seconds)
+        if self.rng.random() < 0.5:  # in the middle of it all
+            service = self.rng.choice(self.services)
+            service.kill()
+            time.sleep(0.05)
+            service.start()
+        self._stop.set()
+        for user in users:
+            user.join()
+        if self._wrong:
+            raise self._wrong[0]
+
+    def _user(self, rng: random.Random) -> None:
+        actions = {
+            self._rank: 8,
+            self._feedback: 8,
+            self._seen: 2,
+            self._describe: 4,
+            self._state: 2,
+            self._import: 1,
+        }
+        try:
+            self._act(rng, actions)
+        except BaseException as error:
+            self._wrong.append(error)
+        finally:
+            hang_up()
+
+    def _act(self, rng: random.Random, actions: dict[Callable[[random.Random, Service], int | None], int]) -> None:
+        while not self._stop.is_set():
+            (action,) = rng.choices(list(actions), list(actions.values()))
+            service = rng.choice(self.services)
+            try:
+                answer = action(rng, service)
+            except LostError:
+                time.sleep(0.02)
+                continue
+            if answer is not None:
+                assert answer in (200, 404, 503), f"{action.__name__}: {answer}"
+                with self._turn:
+                    key = f"{action.__name__[1:]} {answer}"
+                    self.done[key] = self.done.get(key, 0) + 1
+
+    def _rank(self, rng: random.Random, service: Service) -> int:
+        body: dict[str, Any] = {"k": rng.randint(1, 5), "segment": rng.choice(SEGMENTS)}
+        if rng.random() < 0.2:
+            body["exclude"] = rng.choices(NAMES, k=2)
+        answer = service.post("/v1/rank", body)
+        if answer.status == 200:
+            with self._turn:
+                self.rankings.append((answer.body["request_id"], [each["id"] for each in answer.body["items"]]))
+        return answer.status
+
+    def _pick(self, rng: random.Random) -> tuple[str, str] | None:
+        with self._turn:
+            recent = self.rankings[-8:] if rng.random() < 0.7 else self.rankings[-500:]
+        if not recent:
+            return None
+        name, items = rng.choice(recent)
+        return (name, rng.choice(items)) if items else None
+
+    def _feedback(self, rng: random.Random, service: Service) -> int | None:
+        events = [
+            (*picked, rng.choice(KINDS))
+            for picked in (self._pick(rng) for _ in range(rng.choice([1, 1, 5])))
+            if picked is not None
+        ]
+        if not events:
+            return None
+        body = {"events": [{"request_id": name, "item": item, "kind": kind} for name, item, kind in events]}
+        answer = service.post("/v1/feedback", body)
+        if answer.status == 200:
+            assert answer.body["unknown"] == 0, answer.body
+            assert answer.body["rejected"] == [], answer.body
+            if answer.body["accepted"] == len(set(events)):
+                with self._turn:
+                    self.given.update(dict.fromkeys(events))
+        return answer.status
+
+    def _seen(self, rng: random.Random, service: Service) -> int | None:
+        picked = self._pick(rng)
+        if picked is None:
+            return None
+        body = {"events": [{"request_id": picked[0], "item": picked[1]}]}
+        return service.post("/v1/impressions", body).status
+
+    def _describe(self, rng: random.Random, service: Service) -> int:
+        items = []
+        for name in set(rng.choices(NAMES, k=rng.randint(1, 3))):
+            item: dict[str, Any] = {"id": name, "tags": rng.choice(TAGS)}
+            ahead = rng.choice([None, None, 0.05, 0.3, 3600.0, -1.0])
+            if ahead is not None:
+                item["expires_at"] = datetime.fromtimestamp(time.time() + ahead, UTC).isoformat()
+            items.append(item)
+        return service.post("/v1/items", {"items": items}).status
+
+    def _state(self, rng: random.Random, service: Service) -> int:
+        name, what = rng.choice(NAMES), rng.choice(["hide", "unhide", "unhide", "delete"])
+        if what == "delete":
+            return service.ask("DELETE", f"/v1/items/{name}").status
+        return service.post(f"/v1/items/{name}/{what}", {}).status
+
+    def _import(self, rng: random.Random, service: Service) -> int:
+        n = rng.choice([1, 10, 150])
+        row = {"item": rng.choice(NAMES), "impressions": n, "rewards": n // 5}
+        body = {"batch": f"{rng.getrandbits(40)}", "segment": rng.choice(SEGMENTS), "rows": [row]}
+        body |= {"variant": rng.choice([None, "one", "two"])}
+        return service.post("/v1/log", body).status
+
+    # What must hold -----------------------------------------------------------------------------------
+
+    def _quiet(self) -> None:
+        """Wait until what is due has been done: items expired, priors fitted, replicas in step."""
+        before: list[Any] = []
+        until = time.monotonic() + 60
+        while time.monotonic() < until:
+            time.sleep(0.35)
+            seqs = [service.get("/v1/experiment").body["events"] for service in self.services]
+            ready = [service.get("/health/ready").body for service in self.services]
+            calm = all(each["status"] == "ready" and each["waiting"] == 0 for each in ready)
+            if calm and len(set(seqs)) == 1 and seqs == before:
+                return
+            before = seqs
+        raise AssertionError(f"never quiet: {before} {ready}")
+
+    def _compare(self) -> None:
+        for service in self.services:
+            checked = self.launcher.told("check", "--database", self.database, "--service", service.url)
+            assert checked["ok"], checked["differences"]
+            log = service.said()
+            assert "Traceback" not in log, log[-5000:]
+
+    def _restart(self, service: Service) -> None:
+        """What it ranks by is the same before and after."""
+        before = self._portrait(service)
+        if self.rng.random() < 0.7:
+            service.kill()
+        else:
+            service.stop()
+        service.start()
+        self._quiet()
+        after = self._portrait(service)
+        assert before == after
+
+    def _portrait(self, service: Service) -> dict[tuple[str, str], Any]:
+        with urllib.request.urlopen(f"{service.url}/v1/state", timeout=60) as answer:
+            lines = [json.loads(line) for line in answer]
+        pools = [line["pool"] for line in lines if "pool" in line]
+        return {(pool["variant"], pool["segment"]): pool for pool in pools}
+
+    def _compact(self) -> None:
+        """Compact almost everything: rankings stay for as long as feedback may come."""
+        self.compacted = True
+        self.launcher.told("compact", "--database", self.database, "--retention-days", "0.00001")
+
+    def _all_logged(self) -> None:
+        """The log has no event twice, and every acknowledged feedback where nothing was compacted."""
+        with closing(open_store(self.database)) as store:
+            keys = Counter(event.key for event in store.read(0, 10**9))
+        assert max(keys.values()) == 1
+        missing = [key for name, item, kind in self.given if (key := f"{name}/{kind}/{item}") not in keys]
+        assert self.compacted or not missing
