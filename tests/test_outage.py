@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from crowd import KINDS, WEIGHTS, Client, Crowd, Seen, stable
-from hellinger.store._throwaway import Server
 from live import Launcher, Service, free_port, until
+from throwaway import Server
 
 SETTINGS = {"weights": json.dumps(WEIGHTS)}
 BOUND = 20.0

@@ -81,13 +81,6 @@ class SqliteStore(SqlStore):
             raise ValueError(f"a URL of SQLite must be {form}, but got {url!r}")
         return cls(Path(path).absolute(), timeout=given["timeout"], exclusive=exclusive)
 
-    @classmethod
-    @contextmanager
-    def trial(cls, folder: Path) -> Iterator[Callable[[], str]]:
-        """Files in the folder."""
-        numbers = itertools.count()
-        yield lambda: f"sqlite:///{folder}/trial-{next(numbers)}.db"
-
     def __repr__(self) -> str:
         return f"SqliteStore({str(self.path)!r})"
 
