@@ -13,6 +13,7 @@ import argparse
 import itertools
 import sqlite3
 import statistics
+import sys
 import tempfile
 import threading
 import time
@@ -25,7 +26,9 @@ import psycopg
 from _timing import console, show
 from hellinger.events import Event
 from hellinger.store import open_store
-from hellinger.store._throwaway import Server
+
+sys.path.append(str(Path(__file__).parent.parent / "tests"))
+from throwaway import Server
 
 BODY = Event.of(
     "", "", 0, {"variant": "hellinger-ucb", "items": [f"item-{i}" for i in range(20)], "scores": [0.123] * 20}

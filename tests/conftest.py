@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
-from hellinger.store._throwaway import Server
+from hellinger.testing.stores import Fresh
 from live import Launcher
+from throwaway import Server
 
 
 @pytest.fixture(scope="session")
@@ -19,6 +22,20 @@ def postgresql() -> Iterator[Server]:
         pytest.skip(str(missing))
     with server:
         yield server
+
+
+@pytest.fixture
+def fresh(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], Fresh]:
+    """What gives URLs of new, empty logs, by scheme: a store on a server has a fixture of its scheme's name."""
+    numbers = itertools.count()
+
+    def make(scheme: str) -> Fresh:
+        if scheme == "sqlite":
+            return lambda: f"sqlite:///{tmp_path}/fresh-{next(numbers)}.db"
+        server: Server = request.getfixturevalue(scheme)
+        return server.fresh
+
+    return make
 
 
 @pytest.fixture(scope="session")

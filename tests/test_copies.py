@@ -14,8 +14,8 @@ import pytest
 from crowd import WEIGHTS, Client, Crowd, stable
 from hellinger.ledger import Ledger, recovery
 from hellinger.store import open_store
-from hellinger.store._throwaway import Server
 from live import Launcher, Service, at_once, until
+from throwaway import Server
 
 SETTINGS = {"weights": json.dumps(WEIGHTS), "request_cache": 50}
 

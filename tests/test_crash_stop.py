@@ -15,8 +15,8 @@ from crowd import WEIGHTS, Client, Crowd, stable
 from hellinger.ledger import Ledger, recovery
 from hellinger.ledger.comparison import differences
 from hellinger.store import open_store
-from hellinger.store._throwaway import Server
 from live import Launcher, Service, until
+from throwaway import Server
 
 SETTINGS = {"weights": json.dumps(WEIGHTS)}
 DAY = 86_400_000

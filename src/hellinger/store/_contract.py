@@ -34,9 +34,7 @@ with more than ``limits.PART_BYTES`` bytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar, NamedTuple, Protocol, Self, runtime_checkable
 
 from hellinger.events import Logged, Row
@@ -70,14 +68,6 @@ class Store(Protocol):
     @classmethod
     def open(cls, url: str, *, exclusive: bool) -> Self:
         """Open the log at this URL, made or upgraded if need be."""
-        ...
-
-    @classmethod
-    def trial(cls, folder: Path) -> AbstractContextManager[Callable[[], str]]:
-        """Something that gives the URL of a new, empty log at each call, for the conformance suite.
-
-        Raises ``ImportError`` where what it needs is not installed.
-        """
         ...
 
     def append(self, events: Sequence[Row], after: int) -> Appended:

@@ -1,4 +1,4 @@
-"""Bring SQLite's write-ahead log home on a thread of its own, so that no append has to wait while it does."""
+"""Checkpoint SQLite's write-ahead log in a background thread, so that no append has to wait for it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import logging
 import sqlite3
 import threading
 from collections.abc import Callable
-from contextlib import AbstractContextManager, closing
+from contextlib import AbstractContextManager
+
+from hellinger.store.errors import StoreError
 
 __all__ = ["Keeper"]
 
@@ -45,17 +47,21 @@ class Keeper:
             self._due.set()
 
     def _run(self) -> None:
-        with closing(self._connect()) as connection:
-            while self._due.wait() and not self._closed:
-                self._due.clear()
-                try:
+        connection: sqlite3.Connection | None = None
+        while self._due.wait() and not self._closed:
+            self._due.clear()
+            try:
+                if connection is None:
+                    connection = self._connect()
+                connection.execute(_CHECKPOINT).fetchone()
+                # SQLite starts the write-ahead log over only when all of it has been copied, and meanwhile more was
+                # written: that little once more, with the writer waiting
+                with self._turn:
                     connection.execute(_CHECKPOINT).fetchone()
-                    # the log is begun anew only when nothing is left to bring home, and meanwhile more was written:
-                    # that little once more, with the writer waiting
-                    with self._turn:
-                        connection.execute(_CHECKPOINT).fetchone()
-                except sqlite3.Error as error:  # whoever writes meets it too, and can tell somebody
-                    _LOG.warning("a checkpoint failed, and is left for the next: %s", error)
+            except (sqlite3.Error, StoreError) as error:  # whoever writes meets it too, and can report it
+                _LOG.warning("a checkpoint failed; the next will make up for it: %s", error)
+        if connection is not None:
+            connection.close()
 
     def close(self) -> None:
         """End the thread; not to be called in the writer's turn."""

@@ -16,7 +16,6 @@ import select
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 from urllib.parse import quote
 
@@ -80,7 +79,7 @@ def _until(waiting: Generator[Any, Any, Any], deadline: float) -> Generator[Any,
 class PostgresqlStore(SqlStore):
     """A log in a database, or in a schema of one that ``options=-csearch_path=…`` names."""
 
-    schemes: ClassVar[tuple[str, ...]] = ("postgres", "postgresql")
+    schemes: ClassVar[tuple[str, ...]] = ("postgresql", "postgres")
     _listed = "json_array_elements_text(?::json) AS listed (value)"
 
     def __init__(self, parameters: dict[str, Any], *, timeout: float) -> None:
@@ -110,15 +109,6 @@ class PostgresqlStore(SqlStore):
             form = "postgresql://user:password@host:port/database?setting=value"
             raise ValueError(f"a URL of PostgreSQL must be {form}, the password percent-encoded")
         return cls(parameters, timeout=given["timeout"])
-
-    @classmethod
-    @contextmanager
-    def trial(cls, folder: Path) -> Iterator[Callable[[], str]]:
-        """Databases of a server started for the purpose."""
-        from hellinger.store._throwaway import Server
-
-        with Server() as server:
-            yield server.fresh
 
     def __repr__(self) -> str:
         return f"PostgresqlStore({self._where!r})"

@@ -2,6 +2,9 @@
 
 Durable by write-ahead logging with ``synchronous=FULL``: a commit returns when the disk has it. ``fullfsync`` asks the
 same of macOS, where an ordinary flush does not reach the disk.
+
+The file that was opened is the log. Where it is moved, deleted or replaced meanwhile, the store is unavailable until it
+is back: no other file is written to, and none is made in its place.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+from urllib.parse import quote
 
 from hellinger.events import Logged, Row
 from hellinger.store._keeper import Keeper
@@ -63,6 +67,8 @@ class SqliteStore(SqlStore):
     def __init__(self, path: Path, *, timeout: float, exclusive: bool) -> None:
         self.path = path
         self._timeout = timeout
+        self._opened: tuple[int, int] | None = None
+        """Device and inode of the file, once it has been opened."""
         self._held = self._hold() if exclusive else None
         self._turn = threading.Lock()
         self._writer: sqlite3.Connection | None = None
@@ -81,22 +87,49 @@ class SqliteStore(SqlStore):
             raise ValueError(f"a URL of SQLite must be {form}, but got {url!r}")
         return cls(Path(path).absolute(), timeout=given["timeout"], exclusive=exclusive)
 
-    @classmethod
-    @contextmanager
-    def trial(cls, folder: Path) -> Iterator[Callable[[], str]]:
-        """Files in the folder."""
-        numbers = itertools.count()
-        yield lambda: f"sqlite:///{folder}/trial-{next(numbers)}.db"
-
     def __repr__(self) -> str:
         return f"SqliteStore({str(self.path)!r})"
 
     # Connections --------------------------------------------------------------------------------------
 
     def _connect(self, *pragmas: str) -> sqlite3.Connection:
+        if self._opened is not None:
+            self._require_same_file()
+        mode = "rwc" if self._opened is None else "rw"  # made once, and not in place of one that has gone
         connection = sqlite3.connect(
-            self.path, timeout=self._timeout, isolation_level=None, check_same_thread=False, cached_statements=64
+            f"file:{quote(os.fsencode(self.path))}?mode={mode}",
+            uri=True,
+            timeout=self._timeout,
+            isolation_level=None,
+            check_same_thread=False,
+            cached_statements=64,
         )
+        try:
+            # before any statement: the first one would take the write-ahead log beside the path for this file's own
+            self._opened = self._opened or self._found()
+            self._require_same_file()
+            self._set_up(connection, pragmas)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _found(self) -> tuple[int, int] | None:
+        """Device and inode of the file that the path leads to now."""
+        try:
+            status = self.path.stat()
+        except OSError:
+            return None
+        return status.st_dev, status.st_ino
+
+    def _require_same_file(self) -> None:
+        found = self._found()
+        if found is None or found != self._opened:
+            raise StoreUnavailableError(
+                f"{self.path} was moved, deleted or replaced while it was open: put it back, or restart the service"
+            )
+
+    def _set_up(self, connection: sqlite3.Connection, pragmas: Sequence[str]) -> None:
         for pragma in (
             "PRAGMA synchronous = FULL",
             "PRAGMA fullfsync = 1",
@@ -106,7 +139,6 @@ class SqliteStore(SqlStore):
             *pragmas,
         ):
             connection.execute(pragma)
-        return connection
 
     def _prepare(self) -> None:
         found = self._once_free(self._revision)
@@ -198,6 +230,8 @@ class SqliteStore(SqlStore):
     def _the_writer(self) -> sqlite3.Connection:
         if self._writer is None:
             self._writer = self._connect("PRAGMA busy_timeout = 0")
+        else:
+            self._require_same_file()  # two microseconds, beside a commit of hundreds
         return self._writer
 
     def _once_free(self, write: Callable[[], _Done]) -> _Done:
@@ -225,7 +259,7 @@ class SqliteStore(SqlStore):
     def _said(self, error: sqlite3.Error) -> StoreError:
         message = f"{self.path}: {error} ({getattr(error, 'sqlite_errorname', type(error).__name__)})"
         if _code(error) == sqlite3.SQLITE_IOERR and self._turn.acquire(blocking=False):
-            # the file may have been replaced, or the disk come back: begin anew
+            # the disk may have come back: begin anew
             with suppress(sqlite3.Error):
                 if self._writer is not None:
                     self._writer.close()

