@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from hellinger.testing.stores import Fresh
 from live import Launcher
 from throwaway import Server
+
+# the same examples at every run of the tests; fresh ones, many more of them, in `make fuzz`
+settings.register_profile("test", derandomize=True, deadline=None, database=None)
+settings.register_profile("fuzz", derandomize=False, deadline=None, database=None, print_blob=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "test"))
 
 
 @pytest.fixture(scope="session")

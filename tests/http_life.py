@@ -106,6 +106,7 @@ class HttpLife:
         if self.rng.random() < 0.5:  # in the middle of it all
             service = self.rng.choice(self.services)
             service.kill()
+            hang_up()
             time.sleep(0.05)
             service.start()
         self._stop.set()
@@ -241,6 +242,7 @@ class HttpLife:
             service.kill()
         else:
             service.stop()
+        hang_up()
         service.start()
         self._quiet()
         after = self._portrait(service)

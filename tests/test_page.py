@@ -282,7 +282,7 @@ def find(rising: Rising, at: int) -> Rises:
 
 def test_rising_forgets_what_was_long_ago() -> None:
     ledger = ledger_of("old", "new")
-    rising = Rising(ledger, 0)
+    rising = Rising(lambda: ledger, 0)
     counts(ledger, "1", {"old": (1000, 300), "new": (1000, 10)})
     assert [ledger.catalogue.ids[slot] for slot in find(rising, 1).slots] == ["old"]
     rising.turn(HALF)  # what was counted so far is now in the older half
@@ -295,7 +295,7 @@ def test_rising_forgets_what_was_long_ago() -> None:
 
 def test_rising_needs_impressions_and_a_content_that_is_shown() -> None:
     ledger = ledger_of("few", "many", "hidden", "rest")
-    rising = Rising(ledger, 0)
+    rising = Rising(lambda: ledger, 0)
     least = int(LEAST)
     counts(ledger, "1", {"few": (least - 1, least - 1), "many": (least, least), "hidden": (99, 99), "rest": (9999, 1)})
     apply(ledger, Event.of("state/1", "state", 0, {"id": "hidden", "state": "hidden"}))
@@ -304,7 +304,7 @@ def test_rising_needs_impressions_and_a_content_that_is_shown() -> None:
 
 def test_rising_is_found_again_only_after_a_second() -> None:
     ledger = ledger_of("a", "b")
-    rising = Rising(ledger, 0)
+    rising = Rising(lambda: ledger, 0)
     assert find(rising, 5000).slots.size == 0
     counts(ledger, "1", {"a": (100, 90), "b": (100, 0)})
     assert find(rising, 5999).slots.size == 0

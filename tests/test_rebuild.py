@@ -196,12 +196,11 @@ def test_what_was_not_applied_is_not_acknowledged(tmp_path: Path) -> None:
                 made = await service.rank(Query(1))
                 Fault(Pools, "follow", 1, late=False, patch=patch)
                 click = [(made["request_id"], "a", "click", 1.0, None)]
-                with pytest.raises(NotAppliedError, match="send it again"):
+                with pytest.raises(NotAppliedError, match="try again"):
                     await service.feedback(click)
                 with pytest.raises(NotAppliedError, match="rebuilt from the log"):
                     await service.rank(Query(1))
-                assert service.status().ready is False
-                assert "Pools.follow" in (service.status().reason or "")
+                assert service.status()[:2] == ("degraded", False)
                 await settled(service)
                 assert service.status().ready
                 assert (await service.feedback(click)).duplicate == 1  # the log had it, and now memory has it too

@@ -58,11 +58,13 @@ def refused(response: httpx.Response, status: int, code: str, *words: str) -> No
 
 
 def test_contents_are_added_and_changed(api: Api, tag: str) -> None:
-    assert api.add("n1", "n2", tags=[tag]) == {"added": 2, "updated": 0}
+    assert api.add("n1", "n2", tags=[tag]) == {"added": 2, "updated": 0, "unchanged": 0}
     assert api.add("n2", "n3", "n3", tags=[tag, tag, "zz"], metadata={"x": [1, None, {"y": "ü"}]}) == {
         "added": 1,
         "updated": 1,
+        "unchanged": 0,
     }
+    assert api.add("n1", tags=[tag]) == {"added": 0, "updated": 0, "unchanged": 1}
     found = api.item("n3")
     assert set(found) == {
         "id",

@@ -101,7 +101,7 @@ def test_the_examples_work(served: Served, tmp_path: Path) -> None:
     first = {
         route: answer for command, answer in reversed(answers) for route in re.findall(r"/(?:v1/)?[a-z]+", command)
     }
-    assert json.loads(first["/v1/items"]) == {"added": 3, "updated": 0}
+    assert json.loads(first["/v1/items"]) == {"added": 3, "updated": 0, "unchanged": 0}
     assert json.loads(first["/v1/feedback"])["accepted"] == 1
     assert json.loads(first["/v1/log"])["accepted"] == 1
     keyed = [answer for command, answer in answers if "Idempotency-Key" in command]

@@ -78,13 +78,14 @@ class _Answer:
 
 @dataclass(frozen=True, slots=True)
 class Added(_Answer):
-    """How many contents were added, and how many were there and have changed.
+    """How many items were added, how many were there and have changed, and how many were sent as they were.
 
-    After a retry that followed a lost answer, those added by the first attempt count as changed.
+    After a retry that followed a lost answer, those added by the first attempt count as unchanged.
     """
 
     added: int
     updated: int
+    unchanged: int = 0
 
 
 @dataclass(frozen=True, slots=True)

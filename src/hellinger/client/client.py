@@ -152,11 +152,12 @@ class Client:
 
     def add_items(self, items: Iterable[NewItem | str]) -> Added:
         """Add contents, or change those whose id is known; some thousands at a time, each time all or none."""
-        added = updated = 0
+        added = updated = unchanged = 0
         for some in _batches(items):
             answer = self.send(calls.add_items(some))
             added, updated = added + answer.added, updated + answer.updated
-        return Added(added, updated)
+            unchanged += answer.unchanged
+        return Added(added, updated, unchanged)
 
     def items(
         self,
@@ -300,11 +301,12 @@ class AsyncClient:
 
     async def add_items(self, items: Iterable[NewItem | str]) -> Added:
         """Add contents, or change those whose id is known; some thousands at a time, each time all or none."""
-        added = updated = 0
+        added = updated = unchanged = 0
         for some in _batches(items):
             answer = await self.send(calls.add_items(some))
             added, updated = added + answer.added, updated + answer.updated
-        return Added(added, updated)
+            unchanged += answer.unchanged
+        return Added(added, updated, unchanged)
 
     async def items(
         self,

@@ -15,10 +15,10 @@ from typing import Any
 from hellinger.engine.desk import Desk
 from hellinger.engine.drafts import DraftRow
 from hellinger.events import Logged
-from hellinger.ledger import spoken_of
+from hellinger.ledger import UnknownKindError, spoken_of
 from hellinger.store import Store, StoreError, StoreUnavailableError
 
-__all__ = ["Journal", "JournalFullError", "NotAppliedError"]
+__all__ = ["Journal", "JournalFullError", "NotAppliedError", "explained"]
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +35,17 @@ class JournalFullError(StoreUnavailableError):
 
 
 class NotAppliedError(StoreUnavailableError):
-    """The log could not be applied to memory: what is in memory is not to be relied upon until it is made anew."""
+    """The log could not be applied to memory, which is not to be relied upon until it is made anew.
+
+    The message is for clients: what exactly went wrong is in the service's own log.
+    """
+
+
+def explained(failure: Exception) -> str:
+    """What clients are told of a failure."""
+    if isinstance(failure, UnknownKindError):
+        return str(failure)
+    return "memory is being rebuilt from the log, and nothing is acknowledged meanwhile: try again"
 
 
 class _Entry:
@@ -141,7 +151,7 @@ class Journal:
 
     def _require_desk(self) -> None:
         if self.failure is not None:
-            raise NotAppliedError(f"memory is being rebuilt from the log, because {self.failure}")
+            raise NotAppliedError(explained(self.failure))
 
     def write(
         self, drafts: Sequence[DraftRow], *, lasting: bool = False, holds: Sequence[str] = ()
@@ -245,7 +255,7 @@ class Journal:
                 if entry.lasting:  # answered already or about to be: the log has it
                     entry.waiter.set_result([])
                 else:
-                    entry.waiter.set_exception(NotAppliedError(f"not applied: {error}; send it again"))
+                    entry.waiter.set_exception(NotAppliedError(explained(error)))
         self._done([*entries, *queued])
         if first:
             log.error("the log could not be applied, memory is made anew from it", exc_info=error)

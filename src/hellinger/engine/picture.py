@@ -32,7 +32,7 @@ class Picture(NamedTuple):
 
 
 def pictures(pools: Pools, *only: str) -> Iterator[Picture]:
-    """A picture of every pool that has counted anything, and of those for all traffic; or of one variant and segment."""
+    """A picture of every pool for all traffic or with counts; ``only`` one, by variant and segment, if given."""
     names = pools.ledger.catalogue.ids
     for variant, segment, pool in pools.each():
         if segment and not pool.rounds:  # made ahead of its first impression: another copy need not have it

@@ -21,7 +21,7 @@ from hellinger.engine.counters import Counters
 from hellinger.engine.desk import Desk
 from hellinger.engine.drafts import Draft, FeedbackRow, Query, Sorted
 from hellinger.engine.feedback import points
-from hellinger.engine.journal import Journal, NotAppliedError
+from hellinger.engine.journal import Journal, NotAppliedError, explained
 from hellinger.engine.settings import Settings
 from hellinger.engine.state import HOUR
 from hellinger.errors import require
@@ -310,10 +310,9 @@ class Service:
     def status(self) -> Status:
         """How the service is."""
         failure = self.journal.failure
-        if isinstance(failure, UnknownKindError):
-            return Status("refusing", False, str(failure))
         if failure is not None:
-            return Status("degraded", False, f"memory is being rebuilt from the log, because {failure}")
+            name = "refusing" if isinstance(failure, UnknownKindError) else "degraded"
+            return Status(name, False, explained(failure))
         if self.journal.away:
             return Status("degraded", True, "the store cannot be reached; rankings come from memory alone")
         return Status("ready", True)

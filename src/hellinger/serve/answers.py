@@ -17,6 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from hellinger.engine.journal import NotAppliedError
 from hellinger.serve.logs import request_id
 
 _LOG = logging.getLogger("hellinger.serve")
@@ -136,7 +137,8 @@ async def _http_error(_request: Request, error: Exception) -> Response:
 
 async def _unavailable(_request: Request, error: Exception) -> Response:
     _LOG.warning("answered 503: %s", error)
-    return answer(503, "the store cannot be reached just now: try again", headers={"Retry-After": "1"})
+    message = str(error) if isinstance(error, NotAppliedError) else "the store cannot be reached just now: try again"
+    return answer(503, message, headers={"Retry-After": "1"})
 
 
 async def _invalid(request: Request, error: Exception) -> Response:

@@ -123,7 +123,7 @@ class Live:
     def __init__(self, service: Service, metrics: Metrics) -> None:
         self._service = service
         self._metrics = metrics
-        self.rising = Rising(service.desk.ledger, now())
+        self.rising = Rising(lambda: service.desk.ledger, now())
         self.reading = asyncio.Lock()
         """Held by who reads much of the log for the page: one at a time."""
         self._ended = False
@@ -264,7 +264,7 @@ class Live:
         service, journal = self._service, self._service.journal
         commits = last.commits - first.commits
         return {
-            "degraded": journal.away,
+            "degraded": service.status().name != "ready",
             "waiting": journal.waiting,
             "lag": service.lag,
             "snapshot_age": service.snapshot_age,

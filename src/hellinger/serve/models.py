@@ -142,10 +142,11 @@ class ItemsBody(_Body):
 
 
 class ItemsAnswer(BaseModel):
-    """How many were added, and how many were there already and have changed."""
+    """How many were added, how many were there already and have changed, and how many were sent as they were."""
 
     added: int
     updated: int
+    unchanged: int
 
 
 class ItemState(BaseModel):
@@ -461,9 +462,12 @@ class Live(BaseModel):
 class Ready(BaseModel):
     """Whether rankings can be had, and feedback given."""
 
-    status: Literal["ready", "degraded"] = Field(description="Degraded: rankings from memory; feedback is refused.")
+    status: Literal["ready", "degraded", "refusing"] = Field(
+        description="Degraded: the store is away, or memory is being rebuilt. Refusing: the log needs a newer version."
+    )
     items: int
     waiting: int = Field(description="Events not yet in the log.")
+    reason: str | None = Field(None, description="What is wrong.")
 
 
 class HistoryColumn(BaseModel):

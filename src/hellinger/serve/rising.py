@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -50,9 +51,13 @@ class Rising:
     all contents of late. A copy of the service knows of its own time since it started, and says since when.
     """
 
-    def __init__(self, ledger: Ledger, at: int) -> None:
-        self._ledger = ledger
-        self._marks = [(at, *ledger.whole())]
+    def __init__(self, ledger: Callable[[], Ledger], at: int) -> None:
+        self._current = ledger
+        self._begin(at)
+
+    def _begin(self, at: int) -> None:
+        self._ledger = self._current()
+        self._marks = [(at, *self._ledger.whole())]
         self._cached: tuple[int, Rises] | None = None
 
     @property
@@ -62,11 +67,14 @@ class Rising:
 
     def turn(self, at: int) -> None:
         """Let time pass."""
-        if at - self._marks[-1][0] >= HALF:
+        if self._current() is not self._ledger:  # made anew from the log, with other slots
+            self._begin(at)
+        elif at - self._marks[-1][0] >= HALF:
             self._marks = [self._marks[-1], (at, *self._ledger.whole())]
 
     async def find(self, at: int) -> Rises:
         """The contents that are rising, at most a second ago."""
+        self.turn(at)
         if self._cached is None or not 0 <= at - self._cached[0] < _FRESH:
             ledger = self._ledger
             found = await asyncio.to_thread(_rises, self._marks[0], ledger.views(), ledger.catalogue["state"])

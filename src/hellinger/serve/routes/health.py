@@ -25,9 +25,13 @@ async def live() -> Response:
 @router.get("/health/ready", response_model=models.Ready)
 @needs("open")
 async def ready(request: Request) -> Response:
-    """Rankings can be had. ``degraded``: from memory alone, for the store cannot be reached; feedback is refused."""
+    """Whether rankings can be had, 503 if not.
+
+    ``degraded`` while the store cannot be reached: rankings come from memory alone, and feedback is refused. Also while
+    memory is rebuilt from the log after a failure, when nothing can be had. ``refusing`` where the log needs a newer
+    version.
+    """
     service = service_of(request)
-    status = "degraded" if service.journal.away else "ready"
-    return json_response(
-        {"status": status, "items": len(service.desk.ledger.catalogue), "waiting": service.journal.waiting}
-    )
+    status = service.status()
+    told = {"status": status.name, "items": len(service.desk.ledger.catalogue), "waiting": service.journal.waiting}
+    return json_response(told | {"reason": status.reason}, 200 if status.ready else 503)
