@@ -14,10 +14,13 @@ item        item/token                   id, tags, expires_at, metadata: added, 
 state       state/token                  id, state: hidden, shown, deleted, expired
 leave       leave/variant/since/item     variant, id, reason, impressions, rewards: left one variant's pool
 import      import/batch                 variant, segment, rows of item, impressions, rewards, from, to
+prior       prior/variant/segment/after  variant, segment, after, prior, writer: learned of all items, in force from here
 =========== ============================ ===========================================================================
 
 ``through`` is the place in the log up to which the ranking knew the catalogue: an impression belongs to the content
-that bore the name at that place, not to a later one of the same name.
+that bore the name at that place, not to a later one of the same name. ``after`` is the place of the prior before, so
+that only one can follow it. Every kind that is added to this list has a ``writer``, the version that wrote it: an older
+version, which does not know the kind, says it.
 """
 
 from __future__ import annotations

@@ -286,6 +286,7 @@ class Health(_Answer):
     status: str
     items: int = 0
     waiting: int = 0
+    reason: str | None = None
 
 
 def _time(text: str | None) -> datetime | None:

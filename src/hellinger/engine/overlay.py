@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import chain
 
 import numpy as np
 
@@ -15,44 +16,36 @@ _MOST = 10_000
 
 
 class _Shown:
-    """How often each item was shown, added up when it is asked for."""
+    """How often each item was shown: what was added less what was removed, both counted when they are asked for."""
 
-    __slots__ = ("_counter", "_less", "_more", "rounds")
+    __slots__ = ("_added", "_gone", "_less", "_more", "_removed", "rounds")
 
-    def __init__(self) -> None:
-        self.rounds = 0
+    def __init__(self, slots: Iterable[int] = ()) -> None:
+        self._added = Counter(slots)
+        self._removed: Counter[int] = Counter()
+        self.rounds = self._added.total()
+        self._gone = 0
         self._more: list[int] = []
         self._less: list[int] = []
-        self._counter: Counter[int] = Counter()
 
     def add(self, slots: Sequence[int]) -> None:
         self.rounds += len(slots)
         self._more.extend(slots)
-        if len(self._more) > _MOST:
-            self._add_up()
 
-    def remove(self, slots: Sequence[int]) -> None:
+    def remove(self, slots: Sequence[int]) -> bool:
+        """Remove impressions; whether so many were removed that they had better be counted anew."""
         self.rounds -= len(slots)
         self._less.extend(slots)
-        if len(self._less) > _MOST:
-            self._add_up()
+        self._gone += len(slots)
+        return self._gone > max(_MOST, self.rounds)
 
-    def counter(self) -> Counter[int]:
-        if self._more or self._less:
-            self._add_up()
-        return self._counter
-
-    def _add_up(self) -> None:
-        if self.rounds == 0:
-            self._counter.clear()
-        else:
-            self._counter.update(self._more)
-            self._counter.subtract(self._less)
-            for slot in set(self._less):
-                if not self._counter[slot]:
-                    del self._counter[slot]
+    def of(self, slots: Sequence[int]) -> Floats:
+        self._added.update(self._more)
+        self._removed.update(self._less)
         self._more.clear()
         self._less.clear()
+        added, removed = self._added.get, self._removed.get
+        return np.array([added(slot, 0) - removed(slot, 0) for slot in slots], np.float64)
 
 
 class Overlay:
@@ -88,7 +81,9 @@ class Overlay:
         ranking = self.rankings.pop(name)
         if ranking.counted and ranking.slots:
             for key in _keys(ranking):
-                self._shown[key].remove(ranking.slots)
+                if self._shown[key].remove(ranking.slots):
+                    left = (each.slots or () for each in self.rankings.values() if each.counted and key in _keys(each))
+                    self._shown[key] = _Shown(chain.from_iterable(left))
         return ranking
 
     def rounds(self, variants: Iterable[str], segment: str = "") -> int:
@@ -99,10 +94,10 @@ class Overlay:
         """Add the impressions of these items to an array."""
         for name in variants:
             shown = self._shown.get((name, segment))
-            if shown is not None and (counter := shown.counter()):
-                n += np.array([counter.get(slot, 0) for slot in slots], np.float64)
+            if shown is not None and shown.rounds:
+                n += shown.of(slots)
 
 
-def _keys(ranking: Request) -> Iterable[tuple[str, str]]:
+def _keys(ranking: Request) -> tuple[tuple[str, str], ...]:
     variant, segment = ranking.whose
     return ((variant, ""), (variant, segment)) if segment else ((variant, ""),)
