@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from hellinger import Pool, policy
+from hellinger import Pool
 from hellinger.pool import Ranked
 
 
@@ -32,15 +32,8 @@ class Model:
         n = np.array([content.n for content in self.contents.values()])
         s = np.array([content.s for content in self.contents.values()])
         t = self.rounds + 1.0
-        if pool.policy.name == "cold-start":
-            t = float(n.sum()) * pool._prior.focus + 1.0
-            a, strength = pool._prior.table[0]
-            level = pool.policy.rule.level  # type: ignore[attr-defined]
-            assert pool.policy.rule.ball.name == "hellinger"  # type: ignore[attr-defined]
-            spec = (
-                f"ucb(ball=hellinger, level={level.name}, scale={level.scale!r}, extra={level.extra!r}, anytime=true)"
-            )
-            return policy(spec).index(s + a, n + strength, t=t)
+        if pool.prior is not None:
+            return pool.policy.index(s, n, prior=pool.prior)
         rng = np.random.default_rng([pool.seed, pool._version])
         return pool.policy.index(s, n, t=t, rng=rng)
 

@@ -10,6 +10,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import scipy.optimize
 import scipy.stats
 from mpmath import inf, mp, mpf
 
@@ -163,6 +164,72 @@ def _largest(family: Family, ball: str, m: Any, x: Any) -> Any:
     return largest(family, bhattacharyya(family) if ball == "hellinger" else kullback_leibler(family), m, x)
 
 
+def beta_prior(sums: Sequence[float], pulls: Sequence[float]) -> tuple[Any, Any]:
+    """The most likely a and b within [e⁻⁷, e¹⁴]: SciPy finds about where, the slopes' zero is solved for exactly."""
+    arms = [(mpf(s), mpf(n)) for s, n in zip(sums, pulls, strict=True) if n]
+
+    def density(u: Any, v: Any) -> Any:
+        a, b = mp.exp(u), mp.exp(v)
+        fits = (mp.log(mp.beta(a + s, b + n - s) / mp.beta(a, b)) for s, n in arms)
+        return sum(fits) - (mp.log(a + b) - mp.log(50)) ** 2 / 2
+
+    def slopes(u: Any, v: Any) -> list[Any]:
+        a, b = mp.exp(u), mp.exp(v)
+        common = sum(mp.psi(0, a + b) - mp.psi(0, a + b + n) for _, n in arms) - mp.log((a + b) / 50) / (a + b)
+        by_a = sum(mp.psi(0, a + s) - mp.psi(0, a) for s, _ in arms)
+        by_b = sum(mp.psi(0, b + n - s) - mp.psi(0, b) for s, n in arms)
+        return [a * (by_a + common), b * (by_b + common)]
+
+    found = scipy.optimize.minimize(
+        lambda x: -float(density(*x)),
+        [0.0, 3.9],
+        jac=lambda x: [-float(slope) for slope in slopes(*x)],
+        bounds=[(-7, 14)] * 2,
+        options={"ftol": 1e-13, "gtol": 1e-9},
+    )
+    point = [mpf(float(x)) for x in found.x]
+    free = [i for i in range(2) if -7 < point[i] < 14]
+
+    def at(*values: Any) -> list[Any]:
+        for i, value in zip(free, values, strict=True):
+            point[i] = value
+        both = slopes(*point)
+        return [both[i] for i in free]
+
+    if free:
+        root = mp.findroot(at, [point[i] for i in free], tol=1e-40)
+        at(*root)
+    return mp.exp(point[0]), mp.exp(point[1])
+
+
+def learned(sums: Sequence[float], pulls: Sequence[float]) -> tuple[Any, Any, Any]:
+    """Pseudo-counts a and a + b, no stronger than the best arms allow, and the focus ∛(K/M)."""
+    if not any(pulls):
+        return mpf(1), mpf(51), mpf(1)
+    a, b = beta_prior(sums, pulls)
+    m, arms = a + b, len(pulls)
+    rotating = sum(map(mpf, pulls)) ** 2 / sum(mpf(n) ** 2 for n in pulls)
+    rank = max(1, round(float(rotating / 5)))
+    if 2 * rank <= arms:
+        best = sorted(((s + a) / (n + m) for s, n in zip(sums, pulls, strict=True)), reverse=True)[rank - 1]
+        far = -mp.log(mp.sqrt(a / m * best) + mp.sqrt(b / m * (1 - best)))
+        most = mpf(0.27) * mp.log(mpf(arms) / rank)
+        if m * far > most:
+            a, m = a / m * most / far, most / far
+    return a, m, (arms / rotating) ** (mpf(1) / 3)
+
+
+def cold_start(family: Family, sums: Sequence[Any], pulls: Sequence[Any], prior: tuple[Any, Any, Any]) -> list[Any]:
+    """Index of every arm under a prior (a, a + b, focus)."""
+    a, m, focus = prior
+    t = sum(map(mpf, pulls)) * focus + 1
+    out = []
+    for s, n in zip(sums, pulls, strict=True):
+        x = mpf(0.27) * mp.log(mp.e**2 + t / (len(pulls) * (n + m))) / (n + m)
+        out.append(bound(family, "hellinger", mpf(1), (s + a) / (n + m), x))
+    return out
+
+
 # name: (ball, level)
 GRID = {
     "hellinger-ucb": ("hellinger", "log"),
@@ -189,6 +256,8 @@ def index(
     """Index of every arm; ``arguments`` are the policy's own, ``horizon`` among them where it is needed."""
     s, n, now = [mpf(v) for v in sums], [mpf(v) for v in pulls], mpf(t)
     horizon = now if arguments.get("anytime") or name == "moss-anytime" else mpf(arguments.get("horizon") or 0)
+    if name == "cold-start":
+        return cold_start(family, s, n, learned(sums, pulls))
     if name in ("imed", "hellinger-imed"):
         return _imed(family, s, n, hellinger=name == "hellinger-imed")
     if name == "bayes-ucb":

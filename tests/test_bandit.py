@@ -22,7 +22,9 @@ class BanditMachine(RuleBasedStateMachine):
     """A dictionary of [sum, pulls] does what the bandit does."""
 
     @initialize(
-        spec=st.sampled_from(["hellinger-ucb", "kl-ucb", "thompson"]), seed=st.integers(0, 9), ties=st.booleans()
+        spec=st.sampled_from(["hellinger-ucb", "kl-ucb", "thompson", "cold-start"]),
+        seed=st.integers(0, 9),
+        ties=st.booleans(),
     )
     def start(self, spec: str, seed: int, ties: bool) -> None:
         self.bandit = Bandit(spec, arms=3, seed=seed, ties="first" if ties else "random")
@@ -167,7 +169,9 @@ def test_a_family_without_a_spec_is_given_again() -> None:
         (lambda: Bandit("kl-ucb").update(0, 1.5), ["0 <= reward <= 1", "1.5"]),
         (lambda: Bandit("kl-ucb").update_many([0, 1], [1.0]), ["one reward for each arm"]),
         (lambda: Bandit.from_state({}), ["format"]),
-        (lambda: Bandit.from_state(Bandit("kl-ucb").state() | {"format": 99}), ["format", "99"]),
+        (lambda: Bandit.from_state(Bandit("kl-ucb").state() | {"format": 1}), ["format == 2", "format=1"]),
+        (lambda: Bandit.from_state(Bandit("cold-start").state() | {"prior": None}), ["what Prior.state() gave"]),
+        (lambda: Bandit.from_state(Bandit("cold-start").state() | {"prior": {"a": 2}}), ["what Prior.state() gave"]),
         (lambda: Bandit.from_state(Bandit("kl-ucb").state() | {"pulls": [-1.0] * 10}), ["0 <= pulls", "-1.0"]),
         (lambda: Bandit.from_state(Bandit("kl-ucb").state() | {"sums": [0.0]}), ["one sum and one count"]),
     ],

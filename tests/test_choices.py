@@ -14,10 +14,8 @@ from hellinger.testing.policies import histories
 
 HORIZON = 4000.0
 DRAWN = {"thompson", "epsilon-greedy", "uniform"}
-LEARNED = {"cold-start"}
-"""Their prior is a maximum found by iteration; it has tests of its own."""
 FAMILIES = [list(family.cases())[-1] for family in families.available().values()]
-NAMES = [name for name in policies.available() if name not in DRAWN | LEARNED]
+NAMES = [name for name in policies.available() if name not in DRAWN]
 ARGUMENTS: list[tuple[str, dict[str, object]]] = [
     ("hellinger-ucb", {"c": 0.5}),
     ("kl-ucb", {"c": 3.0}),
@@ -46,7 +44,7 @@ def make(name: str, arguments: dict[str, object], family: families.Family) -> Po
 def compare(made: Policy, sums: np.ndarray, pulls: np.ndarray, t: float) -> None:
     got = made.index(sums, pulls, t)
     want = reference.index(made.name, made.arguments, made.family, sums.tolist(), pulls.tolist(), t)
-    tolerance = 1e-9 if made.name == "bayes-ucb" else 1e-12
+    tolerance = 1e-9 if made.name in ("bayes-ucb", "cold-start") else 1e-12
     for value, exact, s, n in zip(got, want, sums, pulls, strict=True):
         scale = max(abs(exact), abs(s / n) if n else 0.0)
         same = value == exact or abs(value - exact) <= tolerance * scale
@@ -56,8 +54,14 @@ def compare(made: Policy, sums: np.ndarray, pulls: np.ndarray, t: float) -> None
         assert int(np.argmax(got)) == max(range(len(want)), key=lambda i: want[i])
 
 
+def takes(name: str, family: families.Family) -> bool:
+    if name == "cold-start":
+        return family.name == "bernoulli"
+    return name != "bayes-ucb" or family.posterior_quantile
+
+
 CASES: list[tuple[str, dict[str, object], families.Family]] = [
-    *((name, {}, family) for name in NAMES for family in FAMILIES if name != "bayes-ucb" or family.posterior_quantile),
+    *((name, {}, family) for name in NAMES for family in FAMILIES if takes(name, family)),
     *((name, arguments, families.get(family)) for name, arguments in ARGUMENTS for family in ("bernoulli", "poisson")),
 ]
 
@@ -79,7 +83,14 @@ def test_grid(name: str, arguments: dict[str, object]) -> None:
         compare(made, sums, pulls, pulls.sum() + 1)
 
 
-@pytest.mark.parametrize("name", [name for name in policies.available() if name not in DRAWN | LEARNED | {"bayes-ucb"}])
+def agree(arm: int | str, want: list[float], tolerance: float) -> None:
+    best = max(want)
+    near = [i for i, value in enumerate(want) if value == best or value > best - tolerance * abs(best)]
+    assert arm in near
+    assert len(near) > 1 or arm == near[0]
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if takes(name, families.Poisson()) and name != "bayes-ucb"])
 def test_a_game_is_played_alike(name: str) -> None:
     """Forty rounds, each choice by both; ties go to the first arm."""
     family = families.Poisson()
@@ -88,10 +99,24 @@ def test_a_game_is_played_alike(name: str) -> None:
     rng = np.random.default_rng(23)
     for t in range(1, 41):
         want = reference.index(name, made.arguments, family, bandit.sums.tolist(), bandit.pulls.tolist(), t)
-        rounded = [float(value) for value in want]
         arm = bandit.select()
-        best = max(rounded)
-        near = [i for i, value in enumerate(rounded) if value == best or value > best - 1e-12 * abs(best)]
-        assert arm in near
-        assert len(near) > 1 or arm == near[0]
+        agree(arm, [float(value) for value in want], 1e-12)
         bandit.update(arm, float(rng.poisson([0.5, 1.5, 1.0][int(arm)])))
+
+
+@pytest.mark.parametrize("means", [[0.05, 0.15, 0.1], [0.5, 0.9, 0.7]])
+def test_a_game_of_a_policy_that_learns_is_played_alike(means: list[float]) -> None:
+    """The same on clicks, the reference fitting its own prior at 1, 2, 4, … plays."""
+    family = families.Bernoulli()
+    bandit = Bandit("cold-start", arms=3, ties="first")
+    rng = np.random.default_rng(24)
+    prior = reference.learned([0.0] * 3, [0.0] * 3)
+    for t in range(1, 81):
+        sums, pulls = bandit.sums.tolist(), bandit.pulls.tolist()
+        if t - 1 in (1, 2, 4, 8, 16, 32, 64):
+            prior = reference.learned(sums, pulls)
+        want = [float(value) for value in reference.cold_start(family, sums, pulls, prior)]
+        assert bandit.index().tolist() == pytest.approx(want, rel=1e-9)
+        arm = bandit.select()
+        agree(arm, want, 1e-9)
+        bandit.update(arm, float(rng.random() < means[int(arm)]))

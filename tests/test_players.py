@@ -96,6 +96,7 @@ def test_the_fastest_player_is_chosen_without_a_change() -> None:
         ("hellinger-ucb", "bernoulli", [0.3, 0.6, 0.5]),
         ("kl-ucb", "bernoulli", [1.0, 1.0, 0.2]),
         ("imed", "bernoulli", [0.3, 0.6, 0.5]),
+        ("cold-start", "bernoulli", [0.3, 0.6, 0.5]),
         ("kl-ucb", "poisson", [0.5, 2.0]),
     ],
 )

@@ -90,7 +90,6 @@ class Comparison(RuleBasedStateMachine):
 
     @rule(k=st.integers(1, 8), count=st.booleans())
     def serve(self, k: int, count: bool) -> None:
-        self.pool.rank(1)  # lets a learned prior be brought up to date
         index = self.model.index(self.pool)
         ranked = self.pool.serve(k, count=count)
         self.model.check(self.pool, ranked, k, index)

@@ -11,11 +11,12 @@ import numpy.typing as npt
 
 from hellinger import families, policies
 from hellinger.errors import require
+from hellinger.policies import Prior, fit_prior, next_fit
 
 __all__ = ["Bandit"]
 
 Arm = int | str
-_FORMAT = 1
+_FORMAT = 2
 
 
 class Bandit:
@@ -63,6 +64,9 @@ class Bandit:
         self.ties: Literal["random", "first"] = ties
         self.rounds = 0
         """Plays so far, those of removed arms included; the next is round ``rounds + 1``."""
+        self.prior: Prior | None = Prior() if self.policy.rule.learns_prior else None
+        """What the policy has learned from all arms, where it learns a prior; fitted again by :func:`next_fit`."""
+        self._plays_since = 0
         self._rng = np.random.default_rng(seed)
         self._arms: list[Arm] = []
         self._position: dict[Arm, int] = {}
@@ -122,7 +126,7 @@ class Bandit:
     def index(self) -> npt.NDArray[np.float64]:
         """Index of each arm for the next round; drawn anew at each call where the policy draws."""
         out = np.empty(len(self._arms))
-        self.policy.fill(self._sums, self._pulls, self.rounds + 1.0, self._rng, out)
+        self.policy.fill(self._sums, self._pulls, self.rounds + 1.0, self._rng, out, prior=self.prior)
         return out
 
     def select(self) -> Arm:
@@ -158,6 +162,14 @@ class Bandit:
         np.add.at(self._sums, positions, rewards)
         np.add.at(self._pulls, positions, 1.0)
         self.rounds += len(positions)
+        self._learn(len(positions))
+
+    def _learn(self, plays: int) -> None:
+        """Fit the prior again where it is due, after so many plays more."""
+        self._plays_since += plays
+        if self.prior is not None and self.prior.plays + self._plays_since >= next_fit(self.prior.plays):
+            self.prior = fit_prior(self._sums, self._pulls)
+            self._plays_since = 0
 
     def _positions(self, arms: Iterable[Arm]) -> list[int]:
         try:
@@ -178,6 +190,8 @@ class Bandit:
             "arms": list(self._arms),
             "sums": self._sums.tolist(),
             "pulls": self._pulls.tolist(),
+            "prior": None if self.prior is None else self.prior.state(),
+            "plays_since": self._plays_since,
             # as text: other languages' JSON readers would round these 128-bit numbers
             "rng": json.dumps(self._rng.bit_generator.state),
         }
@@ -193,6 +207,9 @@ class Bandit:
             bandit.rounds = int(state["rounds"])
             require(bandit.rounds >= 0, "0 <= rounds", rounds=bandit.rounds)
             require(bool(np.isfinite(sums).all() and np.isfinite(pulls).all()), "sums and counts are numbers")
+            if bandit.prior is not None:
+                bandit.prior = Prior.from_state(state["prior"])
+            bandit._plays_since = int(state["plays_since"])
             bandit._rng.bit_generator.state = json.loads(state["rng"])
         except (KeyError, TypeError, json.JSONDecodeError) as error:
             raise ValueError(f"a bandit's state must be what Bandit.state() gave, but got {error!r}") from None

@@ -9,11 +9,11 @@ import numpy as np
 
 from hellinger._jit import entry, helper, jit
 from hellinger.families import _dispatch as families
-from hellinger.policies import _rule
+from hellinger.policies import Prior, _rule, next_fit
 from hellinger.policies._rule import Rule
-from hellinger.pool import _merge
+from hellinger.policies.prior import fit_beta
+from hellinger.pool import _merge, _prior
 from hellinger.pool._groups import mix
-from hellinger.pool._prior import Prior
 from hellinger.pool._store import Floats, Slots, Store
 
 __all__ = ["Site", "live"]
@@ -81,7 +81,10 @@ def live(
     merging = rule is not None and rule.separable
     store = Store(ordered=False, grouped=merging)
     store.add(np.arange(held), held, n=0.0, s=0.0, tags=0, stratum=0, born=0.0)
-    prior = Prior(rule, learned=learned)
+    learns = learned or (rule is not None and rule.learns_prior)
+    prior, table, since = Prior(), np.zeros((1, 2)), 0
+    if learns:
+        table[0] = prior.of()
     rng = np.random.default_rng(seed)
     wide = site.batch // site.repeats
     slots, rows, values = np.empty(wide, np.int64), np.empty((wide, 4), np.int64), np.empty(held)
@@ -94,12 +97,13 @@ def live(
             next_day += site.day
             _renew(store, np.arange(come - held, come - held + site.arrivals) % held, come)
             come += site.arrivals
-        if prior.due:
-            prior.refresh(store, [frozenset()])
-        total = float(store.items["n"].sum()) if prior.learned and site.arrivals else float(shown)
+        if learns and prior.plays + since >= next_fit(prior.plays):
+            prior, since = _fit_plain(store) if learned else _prior.fit(store, [frozenset()]), 0
+            table[0] = prior.of()
+        total = float(store.items["n"].sum()) if learns and site.arrivals else float(shown)
         tie = (seed * 0x9E3779B97F4A7C15 + shown * 0xD1B54A32D192ED03) & ((1 << 62) - 1)
         if merging:
-            query = (rule, store.state, prior.table, total * prior.focus + 1.0, everything, tie, False, slots, rows)
+            query = (rule, store.state, table, total * prior.focus + 1.0, everything, tie, False, slots, rows)
             if merge is None:
                 merge = entry(_merge.merge, *query)
             merge(*query)
@@ -107,7 +111,7 @@ def live(
             if rule is None:
                 values = rates[store.items["key"]]
             elif learned:
-                _thompson(rule.family, store.items, prior.table[0], rng, values)
+                _thompson(rule.family, store.items, table[0], rng, values)
             else:
                 _rule.fill(rule, store.items["s"].copy(), store.items["n"].copy(), total + 1.0, rng, values)
             best = np.argpartition(values, held - wide)[held - wide :] if wide < held else everyone
@@ -115,10 +119,17 @@ def live(
         clicks += _show(store.state.items, slots, rates, seed, site.repeats)
         store.settle(slots)
         shown += site.batch
-        prior.heed(float(shown), held if not merging else 0)
+        since += site.batch
         while len(out) < len(marks) and shown >= marks[len(out)]:
             out.append(clicks)
     return out
+
+
+def _fit_plain(store: Store) -> Prior:
+    """The fit alone, for a rule that has no use for how strong or how focused it should be."""
+    s, n = store.items["s"].copy(), store.items["n"].copy()
+    a, b = fit_beta(s, n, np.ones(s.size))
+    return Prior(a, a + b, plays=float(n.sum()))
 
 
 def _renew(store: Store, slots: Slots, first: int) -> None:

@@ -87,6 +87,7 @@ def scan(
         reward = families.draw(family, means[arm], word(streams[arm], np.uint64(pulls[arm])))
         sums[arm] += reward
         pulls[arm] += 1.0
+        rule = rules.learned(rule, sums, pulls, float(step))
         total += reward
         regret += best - means[arm]
         if step == checkpoints[when]:
@@ -255,6 +256,7 @@ def pages(
                     pulls[arm] += 1.0
                 read += 1
                 stale = True
+            rule = rules.learned(rule, sums, pulls, float(read * slots))
         opening = step <= rounds
         if stale or redraw or opening:
             if opening:  # whoever lacks initial plays goes first, in order

@@ -69,6 +69,7 @@ def _play(
             sums[arm] += reward
             pulls[arm] += 1.0
             total += reward
+        rule = rules.learned(rule, sums, pulls, float((row + 1) * slots))
         if checkpoints[when] == row + 1:
             rewards[when] = total
             for i in range(arms):

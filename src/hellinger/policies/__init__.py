@@ -10,5 +10,6 @@ from __future__ import annotations
 
 from hellinger.policies._policy import Policy, policy
 from hellinger.policies._registry import Entry, available
+from hellinger.policies.prior import Prior, Stratum, fit_prior, next_fit
 
-__all__ = ["Entry", "Policy", "available", "policy"]
+__all__ = ["Entry", "Policy", "Prior", "Stratum", "available", "fit_prior", "next_fit", "policy"]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hellinger.policies.balls import Ball
     from hellinger.policies.levels import Level
 
-__all__ = ["ceiling", "distance", "fill", "level", "score", "upper"]
+__all__ = ["ceiling", "distance", "fill", "learned", "level", "score", "upper"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -42,6 +42,12 @@ def distance(self: Ball, family: Family, p: float, q: float) -> float:
 def level(self: Level, n: float, t: float, arms: float) -> float:
     """The level, n times the radius, of an arm with n pulls at round t."""
     return self._level(n, t, arms)
+
+
+@dispatch
+def learned(self: Rule, sums: Floats, pulls: Floats, plays: float) -> Rule:
+    """The rule after so many plays: with a prior fitted to these counts, where it learns one and that is due."""
+    return self._learned(sums, pulls, plays)
 
 
 @dispatch

@@ -14,6 +14,7 @@ from hellinger._spec import format_spec, parse_spec
 from hellinger.errors import UnknownNameError, require
 from hellinger.policies import _registry, _rule
 from hellinger.policies._rule import Floats, Rule
+from hellinger.policies.prior import Prior, fit_prior
 
 __all__ = ["Policy", "policy"]
 
@@ -93,6 +94,7 @@ class Policy:
         *,
         horizon: float | None = None,
         rng: np.random.Generator | None = None,
+        prior: Prior | None = None,
     ) -> Floats:
         """Index of each arm.
 
@@ -106,6 +108,8 @@ class Policy:
             Number of rounds to be played, for policies that need it and were not given it before.
         rng
             Source of randomness, for policies that draw.
+        prior
+            What was learned before, for policies that learn a prior; what these counts give if not given.
         """
         sums, pulls = np.asarray(sums, np.float64), np.asarray(pulls, np.float64)
         if sums.ndim != 1 or sums.shape != pulls.shape:
@@ -121,8 +125,10 @@ class Policy:
             )
         t = float(pulls.sum() + 1.0) if t is None else float(t)
         require(t >= 1, "1 <= t", t=t)
+        if prior is not None:
+            prior.check()
         out = np.empty(sums.size)
-        self.fill(np.ascontiguousarray(sums), np.ascontiguousarray(pulls), t, rng, out, horizon=horizon)
+        self.fill(np.ascontiguousarray(sums), np.ascontiguousarray(pulls), t, rng, out, horizon=horizon, prior=prior)
         return out
 
     def fill(
@@ -134,11 +140,15 @@ class Policy:
         out: Floats,
         *,
         horizon: float | None = None,
+        prior: Prior | None = None,
     ) -> None:
         """:meth:`index` into an array, with nothing checked but what the policy needs."""
         rule = self.ready(horizon).rule
         if rule.random and rng is None:
             raise ValueError(f"{self.name} draws at random: give rng=, a numpy.random.Generator")
+        require(prior is None or rule.learns_prior, "prior goes with a policy that learns one", policy=self.spec)
+        if rule.learns_prior:
+            rule = rule.given(fit_prior(sums, pulls) if prior is None else prior)
         _rule.fill(rule, sums, pulls, t, rng if rule.random else None, out)
 
     def __repr__(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +10,9 @@ import numpy.typing as npt
 from hellinger._jit import jit
 from hellinger.families import Family
 from hellinger.policies import _dispatch as d
+
+if TYPE_CHECKING:
+    from hellinger.policies.prior import Prior
 
 __all__ = ["Rule", "fill"]
 
@@ -59,6 +62,13 @@ class Rule:
     def at_horizon(self, horizon: float) -> Rule:
         """The same rule with its horizon set, where it has one."""
         del horizon
+        return self
+
+    def given(self, prior: Prior) -> Rule:
+        """The same rule with this prior, where it learns one."""
+        raise NotImplementedError
+
+    def _learned(self, sums: Floats, pulls: Floats, plays: float) -> Rule:
         return self
 
     def _score(self, s: float, n: float, t: float, arms: float) -> float:

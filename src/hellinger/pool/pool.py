@@ -16,17 +16,18 @@ import numpy.typing as npt
 from hellinger import families, policies
 from hellinger._jit import entry
 from hellinger.errors import require
-from hellinger.policies import _rule
-from hellinger.pool import _merge, _scan
+from hellinger.policies import Prior, _rule, next_fit
+from hellinger.pool import _merge, _prior, _scan
 from hellinger.pool._ids import Id
 from hellinger.pool._layout import LIVE_CELLS
-from hellinger.pool._prior import Prior
+from hellinger.pool._prior import Strata
 from hellinger.pool._store import Floats, Slots, Store, first_wrong
 from hellinger.pool.departures import Departure, Leaving, Reason
 from hellinger.pool.window import Bucket, Window
 
 __all__ = ["Pool", "Ranked", "Stats"]
 
+Learning = Literal["auto", "given"]
 Ties = Literal["random", "oldest"]
 Names = Iterable[Id] | npt.NDArray[np.integer[Any]]
 
@@ -82,6 +83,9 @@ class Pool:
         Instead of a window, let every count lose half its weight in that time.
     leaving
         When a content leaves by itself; see :class:`Leaving`.
+    learn
+        Where the policy learns a prior: ``"auto"`` fits it again by itself when :func:`~hellinger.policies.next_fit`
+        says so, after the event that reaches it; ``"given"`` leaves it to the owner, who sets :attr:`prior`.
 
     Examples
     --------
@@ -107,8 +111,10 @@ class Pool:
         buckets: int = 24,
         half_life: float | None = None,
         leaving: Leaving | None = None,
+        learn: Learning = "auto",
     ) -> None:
         self.policy = policies.policy(policy, family=family).ready(horizon)
+        require(learn in ("auto", "given"), "learn is 'auto' or 'given'", learn=learn)
         require(ties in ("random", "oldest"), "ties is 'random' or 'oldest'", ties=ties)
         require(isinstance(seed, (int, np.integer)) and not isinstance(seed, bool), "seed is a whole number", seed=seed)
         require(half_life is None or 0 < half_life < math.inf, "0 < half_life", half_life=half_life)
@@ -129,7 +135,12 @@ class Pool:
         self._window_owed: dict[int, float] = {}
         self._reason = _why_scan(self.policy, half_life)
         self._store = Store(ordered=ties == "oldest", grouped=not self._reason)
-        self._prior = Prior(self.policy.rule)
+        self.learning: Learning = learn
+        self._strata = Strata(None)
+        self._since = 0.0
+        """Impressions counted since the prior was set."""
+        self._due = math.inf
+        """At how many of these it is fitted again."""
         self._bounds = self.policy.family.mean_bounds
         self._rounds = 0.0
         self._present = 0.0
@@ -141,9 +152,11 @@ class Pool:
         self._stream = self.seed * 0x9E3779B97F4A7C15 & _MASK
         self._first_wrong = entry(first_wrong, np.empty(0), np.empty(0), True)
         self._make_room(1)
+        if rule.learns_prior:
+            self._set_prior(Prior())
         if not self._reason:
             tail = _EVERYTHING, 0, False, self._slots, self._rows
-            self._merge = entry(_merge.merge, rule, self._store.state, self._prior.table, 0.0, *tail)
+            self._merge = entry(_merge.merge, rule, self._store.state, self._strata.table, 0.0, *tail)
 
     # Contents -----------------------------------------------------------------------------------------
 
@@ -176,7 +189,7 @@ class Pool:
         if wrong.any():
             self._refuse_rewards(float(s[wrong][0]), float(n[wrong][0]))
         kinds, tag_sets = self._tag_numbers(tags, count)
-        strata = self._prior.strata(kinds)
+        strata = self._strata.of(tag_sets, kinds)
         unit = 1.0 / self._scale
         slots = self._store.add(listed, count, n=n * unit, s=s * unit, tags=kinds, stratum=strata, born=self.time)
         self._tag_sets = tag_sets
@@ -241,6 +254,7 @@ class Pool:
             buckets=window.buckets if window else 24,
             half_life=self.half_life,
             leaving=self.leaving,
+            learn=self.learning,
         )
         other._store = self._store.blank()
         other._store.regroup(grouped=not other._reason)
@@ -359,7 +373,7 @@ class Pool:
             )
         else:
             how = f"scan of all {len(store)} contents: {self._reason}"
-        return how + self._prior.explain(self._tag_sets)
+        return how + self._strata.explain()
 
     def memory(self) -> int:
         """Bytes held for the contents, their ids themselves not counted."""
@@ -391,6 +405,28 @@ class Pool:
         n, s = self._counts(impressions, rewards, slots.size)
         self._count(slots, n, s)
 
+    @property
+    def prior(self) -> Prior | None:
+        """What was learned from all contents; None where the policy learns no prior.
+
+        Pools with equal counts and equal priors rank alike.
+        """
+        return self._strata.prior
+
+    @prior.setter
+    def prior(self, prior: Prior) -> None:
+        self._require_learning()
+        self._set_prior(prior.check())
+
+    def fit(self) -> Prior:
+        """Return the prior that the present counts give, hidden contents included. Changes nothing."""
+        self._require_learning()
+        return _prior.fit(self._store, self._tag_sets, self._scale)
+
+    def learn(self) -> None:
+        """Set the prior to what the present counts give."""
+        self.prior = self.fit()
+
     def advance(self, by: float) -> None:
         """Let time pass: old buckets leave the window, counts are discounted, contents expire."""
         require(0 <= by < math.inf, "0 <= by", by=by)
@@ -404,7 +440,6 @@ class Pool:
                 items["s"] *= self._scale
                 self._rounds *= self._scale
                 self._present *= self._scale
-                self._prior.rescale(self._scale)
                 self._scale = 1.0
         if self._window is not None:
             for bucket in self._window.expired(self.time):
@@ -523,7 +558,7 @@ class Pool:
         out, rows = self._slots, self._rows
         best: tuple[int, bool]
         if among is None and store.grouped:
-            rule, prior = self.policy.rule, self._prior.table
+            rule, prior = self.policy.rule, self._strata.table
             best = self._merge(rule, st, prior, self._t, allowed, seed, named, out, rows)
         else:
             slots = np.arange(len(store)) if among is None else np.unique(self._places(among))
@@ -542,7 +577,7 @@ class Pool:
         t = self._t
         if rule.separable:
             out = np.empty(slots.size)
-            _scan.score_each(rule, store.state, self._prior.table, self._scale, t, slots, out)
+            _scan.score_each(rule, store.state, self._strata.table, self._scale, t, slots, out)
             return out
         items = store.items
         everything = np.empty(len(store))
@@ -576,16 +611,25 @@ class Pool:
         self._after(slots, n, s)
 
     def _learn(self) -> None:
-        """Fit the prior anew where enough has happened since, so that a ranking itself changes nothing."""
-        if self._prior.learned:
-            self._prior.heed(self._rounds, self._refit_cost)
-            if self._prior.due:
-                self._prior.refresh(self._store, self._tag_sets, self._scale)
+        """Fit the prior again where that is due: after an event, so that a ranking itself changes nothing."""
+        if self._since >= self._due:
+            self.learn()
+
+    def _set_prior(self, prior: Prior) -> None:
+        before, self._strata = self._strata, Strata(prior)
+        if self._strata.numbers != before.numbers:
+            self._strata.assign(self._store, self._tag_sets)
+        self._since = 0.0
+        self._due = next_fit(prior.plays) - prior.plays if self.learning == "auto" else math.inf
+
+    def _require_learning(self) -> None:
+        require(self.policy.rule.learns_prior, "the policy learns a prior", policy=self.policy.spec)
 
     def _add_rounds(self, n: float, fresh: bool = True) -> None:
         if fresh:
             self._rounds += n
         self._present += n
+        self._since += n * self._scale
 
     def _drop(self, slots: Slots) -> None:
         self._present -= float(self._store.state.items["n"][slots].sum())
@@ -593,15 +637,12 @@ class Pool:
         self._version += 1
 
     @property
-    def _refit_cost(self) -> int:
-        """Contents that a fit of the prior looks at one by one."""
-        return len(self._store) if len(self._tag_sets) > 1 or not self._store.grouped else 0
-
-    @property
     def _t(self) -> float:
         """The round about to be played, as the rule wants it."""
-        plays = self._present * self._prior.focus if self._prior.learned else self._rounds
-        return plays * self._scale + 1.0
+        prior = self._strata.prior
+        if prior is None:
+            return self._rounds * self._scale + 1.0
+        return self._present * self._scale * prior.focus + 1.0
 
     def _after(self, slots: Slots, n: Floats, s: Floats) -> None:
         """What follows from new counts."""

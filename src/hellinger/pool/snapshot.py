@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hellinger.policies import Prior
 from hellinger.pool._layout import CELL, COUNT, GROUP, ITEM, State
 from hellinger.pool.departures import Departure, Leaving
 from hellinger.pool.window import Bucket
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["restore", "save"]
 
 _MAGIC = b"HELPOOL1"
-_FORMAT = 4
+_FORMAT = 5
 _RECORDS = {"items": ITEM, "cells": CELL, "groups": GROUP}
 _DIGEST = 32
 
@@ -35,7 +36,7 @@ _DIGEST = 32
 def save(pool: Pool, path: Path) -> None:
     """Write a pool; the file appears whole or not at all."""
     store, window = pool._store, pool._window
-    arrays: dict[str, Any] = {**store.state._asdict(), "prior": pool._prior.table}
+    arrays: dict[str, Any] = store.state._asdict()
     arrays["items"] = store.items
     if window is not None:
         for number, bucket in enumerate(window.all()):
@@ -59,7 +60,9 @@ def save(pool: Pool, path: Path) -> None:
         "names": store.ids.names,
         "tag_sets": [sorted(tags) for tags in pool._tag_sets],
         "departures": pool._departures,
-        "prior": pool._prior.state(),
+        "learning": pool.learning,
+        "prior": None if pool.prior is None else pool.prior.state(),
+        "since": pool._since,
         "window": None
         if window is None
         else {
@@ -116,6 +119,7 @@ def restore(path: Path, family: Family | None) -> Pool:
         leaving=Leaving(**header["leaving"]),
         window=window and window["length"],
         buckets=window["buckets"] if window else 24,
+        learn=header["learning"],
     )
     store = pool._store
     store.state = State(*(arrays[field] for field in State._fields))
@@ -126,7 +130,9 @@ def restore(path: Path, family: Family | None) -> Pool:
     pool._version, pool._reason, pool._present = header["version"], header["reason"], header["present"]
     pool._tag_sets = [frozenset(tags) for tags in header["tag_sets"]]
     pool._departures = [Departure(*departure) for departure in header["departures"]]
-    pool._prior.restore(arrays["prior"], header["prior"])
+    if pool.prior is not None:
+        pool.prior = Prior.from_state(header["prior"])
+        pool._since = header["since"]
     if pool._window is not None:
         held = [
             Bucket(*(arrays[f"bucket{number}.{field}"] for field in Bucket._fields)) for number in range(window["held"])

@@ -11,7 +11,7 @@ import numpy as np
 
 from hellinger.bandit import Bandit
 from hellinger.families import Family
-from hellinger.policies import Policy, available, balls, levels, policy
+from hellinger.policies import Policy, Prior, available, balls, fit_prior, levels, policy
 from hellinger.testing._suite import Floats, found_in, refused
 
 __all__ = ["check_policy", "histories", "policy_checks"]
@@ -115,6 +115,18 @@ def check_unplayed_arms_come_first(policy: Policy) -> None:
         sums[2] = pulls[2] = 0.0
         index = policy.index(sums, pulls)
         assert index[2] == index.max(), f"the arm never played must come first, but indices are {index.tolist()}"
+
+
+def check_prior(policy: Policy) -> None:
+    """A policy that learns a prior has the one that the counts give, or the one given; any other takes none."""
+    policy = _ready(policy)
+    if not policy.rule.learns_prior:
+        refused(lambda: policy.index([0.0], [0.0], rng=_rng(policy), prior=Prior()), "learns one", policy.spec)
+        return
+    for sums, pulls in histories(policy.family, seed=11, count=3):
+        index = policy.index(sums, pulls)
+        np.testing.assert_array_equal(policy.index(sums, pulls, prior=fit_prior(sums, pulls)), index)
+        assert (policy.index(sums, pulls, prior=Prior()) != index).any()
 
 
 def check_no_nan(policy: Policy) -> None:

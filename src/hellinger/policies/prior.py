@@ -1,0 +1,331 @@
+"""What the counts of all items tell about each: a Beta prior, its fit, and when to fit it again.
+
+A fit is a function of the counts alone: it starts from the same place each time, and sums over the counts in
+ascending order, so that the same items give the same bits whoever asks and in whatever order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from hellinger._jit import helper, jit
+from hellinger._numerics import bhattacharyya_trials
+from hellinger.errors import require
+
+__all__ = ["NOTHING", "Learned", "Prior", "Stratum", "fit_beta", "fit_prior", "learn", "next_fit"]
+
+Floats = npt.NDArray[np.float64]
+
+_SCALE = 0.27
+_ENOUGH = 500
+"""Shown items that a tag set needs for a prior of its own."""
+_MOST_STRATA = 32
+
+# A weak hyperprior keeps the fit in place while there is little to learn from: log(a + b) has mean log 50 and
+# variance 1, which some dozens of items outweigh.
+_LOG_STRENGTH = math.log(50.0)
+_LOW, _HIGH = -7.0, 14.0
+"""Bounds of log a and log b, for counts that would have them infinite: all failures, all successes, all alike."""
+
+
+class Learned(NamedTuple):
+    """A prior without strata, as compiled code has it; see :class:`Prior`."""
+
+    a: float
+    strength: float
+    focus: float
+    plays: float
+
+
+NOTHING = Learned(1.0, 51.0, 1.0, 0.0)
+"""Learned from nothing: Beta(1, 50), the start of every fit."""
+
+
+class Stratum(NamedTuple):
+    """The prior of items with one tag set: pseudo-counts a and a + b."""
+
+    tags: tuple[str, ...]
+    a: float
+    strength: float
+
+
+class Prior(NamedTuple):
+    """What was learned from the counts of all items; ``Prior()`` from none.
+
+    Attributes
+    ----------
+    a, strength
+        Pseudo-counts of items whose tag set has no stratum: a, and a + b.
+    focus
+        ∛(K/M): the cube root of how many times fewer items are in rotation than there are.
+    plays
+        Impressions of the items it was fitted to.
+    strata
+        Tag sets with a prior of their own, sorted.
+
+    Examples
+    --------
+    >>> prior = fit_prior([1, 2, 0, 3], [50, 60, 40, 50])
+    >>> round(prior.a / prior.strength, 3), prior.plays, next_fit(prior.plays)
+    (0.03, 200.0, 300.0)
+    >>> Prior.from_state(prior.state()) == prior
+    True
+    """
+
+    a: float = NOTHING.a
+    strength: float = NOTHING.strength
+    focus: float = NOTHING.focus
+    plays: float = NOTHING.plays
+    strata: tuple[Stratum, ...] = ()
+
+    @property
+    def table(self) -> list[tuple[float, float]]:
+        """Pseudo-counts a and a + b of items without a stratum, then those of each stratum."""
+        return [(self.a, self.strength), *((stratum.a, stratum.strength) for stratum in self.strata)]
+
+    def of(self, tags: Iterable[str] = ()) -> tuple[float, float]:
+        """Pseudo-counts a and a + b of items with this tag set."""
+        wanted = tuple(sorted(set(tags)))
+        for stratum in self.strata:
+            if stratum.tags == wanted:
+                return stratum.a, stratum.strength
+        return self.a, self.strength
+
+    def check(self) -> Self:
+        """Return this, or raise where it cannot be a prior."""
+        for a, strength in self.table:
+            require(0 < a < strength < math.inf, "0 < a < strength", a=a, strength=strength)
+        require(0 < self.focus < math.inf, "0 < focus", focus=self.focus)
+        require(0 <= self.plays < math.inf, "0 <= plays", plays=self.plays)
+        tags = [each.tags for each in self.strata]
+        in_order = tags == sorted(set(tags)) and all(held == tuple(sorted(set(held))) for held in tags)
+        require(in_order and len(tags) <= _MOST_STRATA, f"at most {_MOST_STRATA} sorted tag sets", strata=tags)
+        return self
+
+    def state(self) -> dict[str, Any]:
+        """The prior as JSON can hold it exactly; :meth:`from_state` makes it again."""
+        return self._asdict() | {"strata": [each._asdict() | {"tags": list(each.tags)} for each in self.strata]}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Self:
+        """Return the prior that gave this state."""
+        try:
+            strata = [
+                Stratum(tuple(map(str, each["tags"])), float(each["a"]), float(each["strength"]))
+                for each in state["strata"]
+            ]
+            a, strength, focus, plays = (float(state[name]) for name in ("a", "strength", "focus", "plays"))
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"a prior's state must be what Prior.state() gave, but got {error!r}") from None
+        return cls(a, strength, focus, plays, tuple(strata)).check()
+
+
+@jit
+def next_fit(plays: float) -> float:
+    """Impressions at which to fit a prior again that was fitted at so many: 2 % more, but at least 100 more.
+
+    Below 100 it is twice as many: Beta(1, 50) may be far off, and a short run has no time to wait.
+    """
+    return plays + max(1.0, min(plays, 100.0), math.floor(plays / 50.0))
+
+
+# The fit ----------------------------------------------------------------------------------------------
+
+
+@helper
+def _digamma_pair(x: float) -> tuple[float, float]:
+    """ψ(x) and ψ′(x) for x > 0: recurrence up to 10, then the asymptotic series, to about 2e-14."""
+    first, second = 0.0, 0.0
+    while x < 10.0:
+        first -= 1.0 / x
+        second += 1.0 / (x * x)
+        x += 1.0
+    y = 1.0 / (x * x)
+    first += math.log(x) - 0.5 / x - y * (1 / 12 - y * (1 / 120 - y * (1 / 252 - y * (1 / 240 - y / 132))))
+    second += 1.0 / x + 0.5 * y + y / x * (1 / 6 - y * (1 / 30 - y * (1 / 42 - y * (1 / 30 - y * 5 / 66))))
+    return first, second
+
+
+@helper
+def _counted(values: Floats, weight: Floats) -> tuple[Floats, Floats]:
+    """Positive values that occur, ascending, and how many items have each."""
+    top, whole = 0.0, True
+    for i in range(values.size):
+        top = max(top, values[i])
+        whole = whole and 0.0 <= values[i] == math.floor(values[i])
+    if whole and top < 16.0 * values.size:
+        total = np.zeros(int(top) + 1)
+        for i in range(values.size):
+            total[int(values[i])] += weight[i]
+        total[0] = 0.0
+        found = np.flatnonzero(total)
+        return found.astype(np.float64), total[found]
+    out, total, size = np.empty(values.size), np.zeros(values.size), 0
+    for i in np.argsort(values):
+        if values[i] > 0.0:
+            if size == 0 or out[size - 1] != values[i]:
+                out[size] = values[i]
+                size += 1
+            total[size - 1] += weight[i]
+    return out[:size], total[:size]
+
+
+@helper
+def _slopes(base: float, values: Floats, weight: Floats) -> tuple[float, float]:
+    """First and second derivative of Σ weight·log(Γ(base + value)/Γ(base)) by base."""
+    first, second = 0.0, 0.0
+    x, y = _digamma_pair(base)
+    for i in range(values.size):
+        p, q = _digamma_pair(base + values[i])
+        first += weight[i] * (p - x)
+        second += weight[i] * (q - y)
+    return first, second
+
+
+@helper
+def _outward(x: float, slope: float) -> bool:
+    return (x <= _LOW and slope < 0.0) or (x >= _HIGH and slope > 0.0)
+
+
+@jit
+def fit_beta(s: Floats, n: Floats, weight: Floats) -> tuple[float, float]:
+    """Most likely Beta(a, b) of which so many items of each (s, n) are draws, by Newton's method from Beta(1, 50).
+
+    The likelihood is beta-binomial, Π Γ(a+s)Γ(b+n−s)Γ(a+b) / (Γ(a)Γ(b)Γ(a+b+n)); how a policy came to give
+    each item its n does not enter it, so that adaptive sampling does no harm. Its logarithm is a sum over s, one
+    over n − s and one over n, so that only the values that occur in each matter, not their pairs. Steps are taken in
+    log a and log b, with curvature damped until it is negative definite, and are at most a factor e; at a bound that
+    the likelihood rises beyond, the other parameter moves alone.
+    """
+    won, won_weight = _counted(s, weight)
+    lost, lost_weight = _counted(np.maximum(n - s, 0.0), weight)
+    shown, shown_weight = _counted(n, weight)
+    u, v = 0.0, _LOG_STRENGTH
+    for _ in range(100):
+        a, b = math.exp(u), math.exp(v)
+        m = a + b
+        ga, haa = _slopes(a, won, won_weight)
+        gb, hbb = _slopes(b, lost, lost_weight)
+        gm, hmm = _slopes(m, shown, shown_weight)
+        # both share the slope by a + b: less the denominator's, and the hyperprior −½(log(a + b) − log 50)²
+        pull = (_LOG_STRENGTH - math.log(m)) / m
+        shared, bend = pull - gm, -1.0 / (m * m) - pull / m - hmm
+        gu, gv = a * (ga + shared), b * (gb + shared)
+        huu, hvv, huv = a * a * (haa + bend) + gu, b * b * (hbb + bend) + gv, a * b * bend
+        if _outward(u, gu):
+            gu, huu, huv = 0.0, -1.0, 0.0
+        if _outward(v, gv):
+            gv, hvv, huv = 0.0, -1.0, 0.0
+        damp = 0.0
+        while True:
+            p, q = huu - damp, hvv - damp
+            determinant = p * q - huv * huv
+            if p < 0.0 and q < 0.0 and determinant > 1e-12 * p * q:
+                break
+            damp = max(2.0 * damp, 1e-3 * (abs(huu) + abs(hvv) + abs(huv)) + 1e-12)
+        du = -(q * gu - huv * gv) / determinant
+        dv = -(p * gv - huv * gu) / determinant
+        longest = max(1.0, abs(du), abs(dv))
+        before_u, before_v = u, v
+        u = min(max(u + du / longest, _LOW), _HIGH)
+        v = min(max(v + dv / longest, _LOW), _HIGH)
+        if max(abs(u - before_u), abs(v - before_v)) < 1e-7:
+            break
+    return math.exp(u), math.exp(v)
+
+
+@helper
+def _ranked(values: Floats, weight: Floats, rank: float) -> float:
+    """The value of this rank, the largest having rank 1, each value counting as often as its weight."""
+    while True:
+        pivot = values[values.size // 2]
+        above = values > pivot
+        number = weight[above].sum()
+        if number >= rank:
+            values, weight = values[above], weight[above]
+            continue
+        rank -= number
+        number = weight[values == pivot].sum()
+        if number >= rank:
+            return float(pivot)
+        rank -= number
+        below = values < pivot
+        values, weight = values[below], weight[below]
+
+
+@jit
+def learn(s: Floats, n: Floats, weight: Floats) -> Learned:
+    """Beta(a, b) fitted to so many items of each (s, n), no stronger than the best allow, and how focused plays are.
+
+    M = (Σn)²/Σn² items are in rotation: as many would have this Σn² if they shared all plays alike. A Beta law is
+    too light-tailed for some pools, and would make items like the best ones found look impossible. Of K draws, some
+    M/5 are as far out as the M/5-th best, so that (a + b)·B(prior mean, that item's mean) is at most 0.27·log(5K/M).
+    """
+    shown, shown_weight = _counted(n, weight)
+    items, plays = weight.sum(), (shown_weight * shown).sum()
+    if plays == 0.0:
+        return NOTHING
+    a, b = fit_beta(s, n, weight)
+    strength = a + b
+    rotating = plays * plays / (shown_weight * shown * shown).sum()
+    rank = max(1.0, np.rint(rotating / 5.0))
+    if 2.0 * rank <= items:
+        best = _ranked((s + a) / (n + strength), weight, rank)
+        far = bhattacharyya_trials(a / strength, best, 1.0)
+        most = _SCALE * math.log(items / rank)
+        if strength * far > most:
+            a, strength = a * most / (strength * far), most / far
+    return Learned(a, strength, (items / rotating) ** (1.0 / 3.0), plays)
+
+
+def fit_prior(
+    rewards: npt.ArrayLike,
+    impressions: npt.ArrayLike,
+    *,
+    tags: npt.ArrayLike | None = None,
+    tag_sets: Sequence[Iterable[str]] = ((),),
+    items: npt.ArrayLike | None = None,
+) -> Prior:
+    """Return the prior that these counts give, whatever their order: what ``Pool.fit`` gives for the same items.
+
+    A tag set of at least 500 items with impressions has a prior of its own, the 32 largest if there are more, and
+    none if it is the only one; of equally large ones those that sort first.
+
+    Parameters
+    ----------
+    rewards, impressions
+        Of each item.
+    tags
+        Each item's tag set, as its number; all have the first if not given.
+    tag_sets
+        The tag sets by number, all different.
+    items
+        How many items have these counts and this tag set, a whole number; one if not given.
+    """
+    s, n = np.ascontiguousarray(rewards, np.float64), np.ascontiguousarray(impressions, np.float64)
+    require(s.ndim == 1 and s.shape == n.shape, "one reward for each impression", rewards=s.shape, impressions=n.shape)
+    possible = (s >= 0) & (s <= n * (1 + 1e-9)) & (n < math.inf)  # discounted counts are rounded apart
+    if not possible.all():
+        at = int(np.argmin(possible))
+        raise ValueError(
+            f"`0 <= rewards <= impressions` must hold, but got rewards={s[at]!r} for impressions={n[at]!r}"
+        )
+    weight = np.ones(s.size) if items is None else np.ascontiguousarray(items, np.float64)
+    found = learn(s, n, weight)
+    if tags is None:
+        return Prior(*found)
+    numbers = np.asarray(tags)
+    shown = np.bincount(numbers[n > 0], weights=weight[n > 0], minlength=len(tag_sets))
+    enough = np.flatnonzero((shown >= _ENOUGH) & (shown < shown.sum())).tolist()
+    names = {number: tuple(sorted(set(tag_sets[number]))) for number in enough}
+    largest = sorted(enough, key=lambda number: (-shown[number], names[number]))[:_MOST_STRATA]
+    strata = []
+    for number in sorted(largest, key=names.__getitem__):
+        own = numbers == number
+        strata.append(Stratum(names[number], *learn(s[own], n[own], weight[own])[:2]))
+    return Prior(*found, tuple(strata))
