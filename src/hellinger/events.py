@@ -14,7 +14,7 @@ item        item/token                   id, tags, expires_at, metadata: added, 
 state       state/token                  id, state: hidden, shown, deleted, expired
 leave       leave/variant/since/item     variant, id, reason, impressions, rewards: left one variant's pool
 import      import/batch                 variant, segment, rows of item, impressions, rewards, from, to
-prior       prior/variant/segment/after  variant, segment, after, prior, writer: learned of all items, in force from here
+prior       prior/variant/segment/after  variant, segment, after, rounds, prior, writer: learned of all items
 =========== ============================ ===========================================================================
 
 ``through`` is the place in the log up to which the ranking knew the catalogue: an impression belongs to the content

@@ -9,7 +9,7 @@ import numpy as np
 from hellinger.engine.drafts import WRITER, Draft
 from hellinger.engine.state import State
 from hellinger.ledger import HIDDEN, added
-from hellinger.policies import Prior, fit_prior_to, next_fit
+from hellinger.policies import fit_prior, next_fit
 
 __all__ = ["Due", "due", "fit"]
 
@@ -31,8 +31,8 @@ def due(state: State) -> list[Due]:
         sources = state.pools.sources(variant)
         for segment in ("", *pool.segments):
             plays = ledger.rounds(variants=sources, segment=segment)
-            after, fields = ledger.priors.get((variant, segment), (0, None))
-            if plays and plays >= next_fit(Prior.from_json(fields).plays if fields is not None else 0.0):
+            after, fields = ledger.priors.get((variant, segment), (0, {"rounds": 0.0}))
+            if plays >= next_fit(fields["rounds"]):
                 found.append(Due(variant, segment, after))
     return found
 
@@ -50,12 +50,15 @@ def fit(state: State, wanted: Due, at: int) -> Draft:
     member = catalogue["state"][:size] <= HIDDEN
     member[list(ledger.gone.get(wanted.variant, ()))] = False
     slots = np.flatnonzero(member)
-    prior = fit_prior_to(s[slots], n[slots], catalogue["tags"][slots], list(catalogue.tag_sets), plays=plays)
+    shown = n[slots]
+    rewards = np.minimum(s[slots], shown)  # a reward counted meanwhile may be there before its impression
+    prior = fit_prior(rewards, shown, tags=catalogue["tags"][slots], tag_sets=list(catalogue.tag_sets))
     fields = {
         "variant": wanted.variant,
         "segment": wanted.segment,
         "after": wanted.after,
-        "prior": prior.to_json(),
+        "rounds": plays,
+        "prior": prior.state(),
         "writer": WRITER,
     }
     return Draft.of(f"prior/{wanted.variant}/{wanted.segment}/{wanted.after}", "prior", at, fields)

@@ -47,7 +47,7 @@ def pictures(pools: Pools, *only: str) -> Iterator[Picture]:
             variant,
             segment,
             float(pool.rounds),
-            pool.prior.to_json() if rule.learns_prior else None,
+            None if pool.prior is None else pool.prior.state(),
             [names[slot] for slot in slots],
             [float(each.impressions) for each in stats],
             [float(each.rewards) for each in stats],

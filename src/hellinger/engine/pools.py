@@ -161,10 +161,9 @@ class Pools:
             own.rounds = self._rounds(variant, segment)
 
     def _set_prior(self, variant: str, segment: str) -> None:
-        fitted = self.ledger.priors.get((variant, segment))
-        if fitted is not None:
-            pool = self.of[variant]
-            (pool.segment(segment) if segment else pool.pooled).prior = Prior.from_json(fitted[1])
+        fitted, pool = self.ledger.priors.get((variant, segment)), self.of[variant]
+        if fitted is not None and pool.pooled.policy.rule.learns_prior:  # the variant may have had another policy
+            (pool.segment(segment) if segment else pool.pooled).prior = Prior.from_state(fitted[1]["prior"])
 
     # What the pools count -----------------------------------------------------------------------------
 

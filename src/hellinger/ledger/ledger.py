@@ -254,7 +254,7 @@ class Ledger:
         _, fields, _ = event
         key = fields["variant"], fields["segment"] or ""
         if self.prior_place(*key) == fields["after"]:
-            self.priors[key] = seq, fields["prior"]
+            self.priors[key] = seq, {"rounds": fields["rounds"], "prior": fields["prior"]}
             changes.priors.add(key)
 
     def prior_place(self, variant: str, segment: str = "") -> int:
