@@ -543,7 +543,7 @@ def test_the_experiment_and_its_series_agree(api: Api, tag: str) -> None:
 def test_health(api: Api) -> None:
     assert api.get("/health/live") == {"status": "live"}
     ready = api.get("/health/ready")
-    assert (ready["status"], set(ready)) == ("ready", {"status", "items", "waiting"})
+    assert (ready["status"], set(ready)) == ("ready", {"status", "items", "waiting", "reason"})
 
 
 def test_a_content_that_goes_while_it_is_looked_at(api: Api, tag: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import Any
 
 import orjson
 from fastapi import APIRouter
@@ -17,9 +18,12 @@ from hellinger.serve.routes._common import ERRORS, service_of
 __all__ = ["router"]
 
 router = APIRouter(prefix="/v1", tags=["operation"], responses=ERRORS)
+_LINES: dict[int | str, dict[str, Any]] = {
+    200: {"description": "The parts.", "content": {"application/x-ndjson": {"schema": {"type": "string"}}}}
+}
 
 
-@router.get("/state", response_class=Response)
+@router.get("/state", response_class=Response, responses=_LINES)
 @needs("admin")
 async def state(request: Request) -> Response:
     """Give every pool's numbers as JSON lines, each with its place in the log: see `hellinger check --service`."""
