@@ -6,8 +6,6 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from hellinger.engine.pools import Pools
 
 __all__ = ["Picture", "differences", "pictures"]
@@ -26,7 +24,7 @@ class Picture(NamedTuple):
     impressions: list[float]
     rewards: list[float]
     scores: list[float | None]
-    """None for infinity, which JSON has no word for."""
+    """None for infinity, which JSON has no word for, and where the policy draws them."""
     hidden: list[bool]
     tags: list[list[str]]
 
@@ -39,21 +37,18 @@ def pictures(pools: Pools, *only: str) -> Iterator[Picture]:
             continue
         if only and only != (variant, segment):
             continue
-        slots = [int(slot) for slot in pool.ids]
-        rule = pool.policy.rule
-        index = np.zeros(len(slots)) if rule.random else pool.scores(slots)  # a draw is no number to compare
-        stats = [pool.stats(slot) for slot in slots]
+        table = pool.table()
         yield Picture(
             variant,
             segment,
             float(pool.rounds),
             None if pool.prior is None else pool.prior.state(),
-            [names[slot] for slot in slots],
-            [float(each.impressions) for each in stats],
-            [float(each.rewards) for each in stats],
-            [None if math.isinf(value) else value for value in index.tolist()],
-            [each.hidden for each in stats],
-            [sorted(each.tags) for each in stats],
+            [names[int(slot)] for slot in table.ids],
+            table.impressions.tolist(),
+            table.rewards.tolist(),
+            [score if math.isfinite(score) else None for score in table.scores.tolist()],
+            table.hidden.tolist(),
+            [sorted(tags) for tags in table.tags],
         )
 
 

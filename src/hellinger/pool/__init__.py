@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hellinger.pool.departures import Departure, Leaving
-from hellinger.pool.pool import Pool, Ranked, Stats
+from hellinger.pool.pool import Pool, Ranked, Stats, Table
 from hellinger.pool.segments import SegmentedPool
 
-__all__ = ["Departure", "Leaving", "Pool", "Ranked", "SegmentedPool", "Stats"]
+__all__ = ["Departure", "Leaving", "Pool", "Ranked", "SegmentedPool", "Stats", "Table"]

@@ -16,7 +16,7 @@ from hellinger._jit import entry, inline, jit
 from hellinger.pool._groups import mix
 from hellinger.pool._layout import ITEM, NONE
 
-__all__ = ["Id", "Ids", "forget", "point"]
+__all__ = ["Id", "Ids", "forget", "point", "whole"]
 
 Id = int | str
 Keys = npt.NDArray[np.int64]
@@ -136,6 +136,15 @@ class Ids:
         else:
             found = [self.place(items, name) for name in listed if self.holds(items, name)]
         return np.array(found, np.int64)
+
+    def found(self, items: Any, names: Iterable[Id] | npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.bool_]:
+        """Whether each of these ids is anywhere."""
+        keys = whole(names) if self.names is None else None
+        if keys is not None:
+            places: Keys = self._find(self.table, items, keys)
+            return places >= 0
+        listed = names.tolist() if isinstance(names, np.ndarray) else names
+        return np.array([self.holds(items, name) for name in listed], np.bool_)
 
     def holds(self, items: Any, name: object) -> bool:
         """Whether this id is present."""
