@@ -16,6 +16,7 @@ from scipy.special import betaln
 from hellinger import Bandit, Pool, policy, simulate
 from hellinger.coldstart._world import Site, live
 from hellinger.coldstart.experiment import LAWS
+from hellinger.lab import replay_table
 from hellinger.policies import Prior, Stratum, fit_prior, next_fit
 from hellinger.policies.prior import fit_beta, learn
 from hellinger.pool import SegmentedPool
@@ -170,7 +171,7 @@ def test_adaptive_sampling_does_not_bias_the_prior() -> None:
 @pytest.mark.parametrize(
     ("s", "n", "words"),
     [
-        ([1], [1, 2], ["one reward for each", "(1,)", "(2,)"]),
+        ([1], [1, 2], ["one length", "(1,)", "(2,)"]),
         ([1, 3], [1, 2], ["0 <= rewards <= impressions", "3.0"]),
         ([-1], [2], ["0 <= rewards <= impressions", "-1.0"]),
         ([1], [float("inf")], ["0 <= rewards <= impressions", "inf"]),
@@ -179,6 +180,12 @@ def test_adaptive_sampling_does_not_bias_the_prior() -> None:
 )
 def test_impossible_counts_are_refused(s: list[float], n: list[float], words: list[str]) -> None:
     refused(lambda: fit_prior(s, n), *words)
+
+
+def test_tags_and_numbers_of_items_must_fit() -> None:
+    refused(lambda: fit_prior([1], [2], tags=[1]), "number of a tag set", "tag_sets=1")
+    refused(lambda: fit_prior([1], [2], tags=[0, 0]), "number of a tag set", "(2,)")
+    refused(lambda: fit_prior([1], [2], items=[1, 1]), "number of items", "(2,)")
 
 
 def focused(law: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -348,6 +355,17 @@ def test_pages_are_batches_to_simulator_bandit_and_pool() -> None:
         assert drawn.tolist() == result.pulls[0, step].tolist()
     assert bandit.prior is not None
     assert bandit.prior.plays % (slots * batch) == 0
+
+
+def test_a_recorded_table_is_played_as_the_bandit_does() -> None:
+    rng = np.random.default_rng(33)
+    table = (rng.random((400, 12)) < rng.beta(1.6, 10.0, 12)).astype(float)
+    result = replay_table("cold-start", table, slots=2, runs=1, ties="first", checkpoints=10**6)
+    bandit = Bandit("cold-start", arms=12, ties="first")
+    for row in range(400):
+        shown = bandit.rank(2)
+        bandit.update_many(shown, [table[row, int(arm)] for arm in shown])
+        assert bandit.pulls.tolist() == result.pulls[0, row].tolist()
 
 
 def test_a_bandit_fits_to_the_arms_it_has() -> None:

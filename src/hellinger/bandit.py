@@ -210,6 +210,7 @@ class Bandit:
             if bandit.prior is not None:
                 bandit.prior = Prior.from_state(state["prior"])
             bandit._plays_since = int(state["plays_since"])
+            require(bandit._plays_since >= 0, "0 <= plays_since", plays_since=bandit._plays_since)
             bandit._rng.bit_generator.state = json.loads(state["rng"])
         except (KeyError, TypeError, json.JSONDecodeError) as error:
             raise ValueError(f"a bandit's state must be what Bandit.state() gave, but got {error!r}") from None

@@ -109,7 +109,8 @@ class Policy:
         rng
             Source of randomness, for policies that draw.
         prior
-            What was learned before, for policies that learn a prior; what these counts give if not given.
+            What was learned before, for policies that learn a prior; what these counts give if not given. With
+            ``pool.prior`` this is the index of ``pool.scores``, to the bit where counts are whole numbers.
         """
         sums, pulls = np.asarray(sums, np.float64), np.asarray(pulls, np.float64)
         if sums.ndim != 1 or sums.shape != pulls.shape:

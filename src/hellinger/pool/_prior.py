@@ -22,7 +22,8 @@ class Strata:
     def __init__(self, prior: Prior | None) -> None:
         self.prior = prior
         self.table: Floats = np.zeros((1, 2)) if prior is None else np.array(prior.table)
-        self.numbers = {frozenset(held.tags): k for k, held in enumerate(prior.strata if prior else (), 1)}
+        strata = () if prior is None else prior.strata
+        self.numbers = {frozenset(stratum.tags): number for number, stratum in enumerate(strata, 1)}
         """Stratum of each tag set that has one of its own; the others have stratum 0."""
 
     def of(self, tag_sets: list[frozenset[str]], tags: Any) -> Any:
