@@ -15,11 +15,10 @@ import time
 import traceback
 from pathlib import Path
 
-from throwaway import Server
-
 from http_life import HttpLife
 from live import Launcher
 from lives import Life
+from throwaway import Server
 
 __all__: list[str] = []
 

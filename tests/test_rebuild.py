@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hellinger.engine import service as module
 from hellinger.engine.dates import Dates
 from hellinger.engine.desk import Desk
 from hellinger.engine.drafts import Query
@@ -89,7 +89,7 @@ class Fault:
 
 @asynccontextmanager
 async def running(path: Path, **settings: Any) -> AsyncIterator[Service]:
-    given = {"variants": {"one": "cold-start", "two": "ucb1"}, "seed": 3, "poll_ms": 20} | settings
+    given: dict[str, Any] = {"variants": {"one": "cold-start", "two": "ucb1"}, "seed": 3, "poll_ms": 20} | settings
     service = await Service.start(Settings(database=f"sqlite:///{path}/log.db", **given))
     try:
         yield service
@@ -117,9 +117,9 @@ async def story(service: Service) -> dict[tuple[str, str], int]:
     await insist(lambda: service.describe([item("a"), item("b", tags=["x"]), item("c")]))
     for number in range(6):
         segment = "tablet" if number % 2 else None
-        made = await insist(lambda segment=segment: service.rank(Query(2, segment=segment)))
-        name, first = made["request_id"], made["items"][0]
-        outcome = await insist(lambda name=name, first=first: service.feedback([(name, first, "click", 1.0, None)]))
+        made = await insist(partial(service.rank, Query(2, segment=segment)))
+        first = made["items"][0]
+        outcome = await insist(partial(service.feedback, [(made["request_id"], first, "click", 1.0, None)]))
         assert outcome.accepted + outcome.duplicate == 1  # logged by a try that was not acknowledged
         key = made["variant"], first
         accepted[key] = accepted.get(key, 0) + 1
@@ -275,7 +275,7 @@ def test_memory_that_cannot_be_made_anew_is_tried_again(tmp_path: Path) -> None:
         with pytest.MonkeyPatch.context() as patch:
             async with running(tmp_path) as service:
                 await service.describe([item("a")])
-                real, left = module.recovery.recover, [3]
+                real, left = recovery.recover, [3]
 
                 def failing(*arguments: Any, **options: Any) -> Ledger:
                     if left[0]:
@@ -283,7 +283,7 @@ def test_memory_that_cannot_be_made_anew_is_tried_again(tmp_path: Path) -> None:
                         raise BrokenError("recover")
                     return real(*arguments, **options)
 
-                patch.setattr(module.recovery, "recover", failing)
+                patch.setattr(recovery, "recover", failing)
                 Fault(Dates, "follow", 1, late=True, patch=patch)
                 await insist(lambda: service.describe([item("b")]))
                 await settled(service)

@@ -69,9 +69,7 @@ def _move(_context: Any, arena: Any, start: Any, size: Any, other: Any, to: Any)
     """
 
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        first, second = (
-            context.make_array(signature.args[j])(context, builder, arguments[j]).data for j in (0, 3)
-        )
+        first, second = (context.make_array(signature.args[j])(context, builder, arguments[j]).data for j in (0, 3))
         count = arguments[2]
         cgutils.raw_memmove(
             builder, builder.gep(second, [arguments[4]]), builder.gep(first, [arguments[1]]), count, np.int64().itemsize

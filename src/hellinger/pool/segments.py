@@ -20,8 +20,8 @@ __all__ = ["SegmentedPool"]
 class SegmentedPool:
     """Pools with one catalogue: one over all users, and one for each segment that has been seen.
 
-    A segment is ranked by its own counts once it has given ``enough`` impressions, at least one; before, by the pooled ones.
-    Whichever ranks, impressions and rewards count in both.
+    A segment is ranked by its own counts once it has given ``enough`` impressions, at least one; before, by the pooled
+    ones. Whichever ranks, impressions and rewards count in both.
 
     Parameters
     ----------
