@@ -30,6 +30,9 @@ WEIGHTS = {"like": 0.5, "share": 0.25}
 SEGMENTS = [None, None, "tablet", "phone"]
 
 
+Action = Callable[[random.Random, Service], int | None]
+
+
 class HttpLife:
     """One service or two on one database, and users who do whatever there is. The same seed gives the same plan."""
 
@@ -116,7 +119,7 @@ class HttpLife:
             raise self._wrong[0]
 
     def _user(self, rng: random.Random) -> None:
-        actions = {
+        actions: dict[Action, int] = {
             self._rank: 8,
             self._feedback: 8,
             self._seen: 2,
@@ -131,7 +134,7 @@ class HttpLife:
         finally:
             hang_up()
 
-    def _act(self, rng: random.Random, actions: dict[Callable[[random.Random, Service], int | None], int]) -> None:
+    def _act(self, rng: random.Random, actions: dict[Action, int]) -> None:
         while not self._stop.is_set():
             (action,) = rng.choices(list(actions), list(actions.values()))
             service = rng.choice(self.services)

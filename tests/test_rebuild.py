@@ -39,7 +39,6 @@ STEPS: list[tuple[type, str]] = [
     (Counts, "show"),
     (Counts, "add"),
     (Overlay, "remove"),
-    (Overlay, "add_to"),
     (Dates, "follow"),
     (Pools, "follow"),
     (Pools, "_place"),
@@ -180,11 +179,8 @@ def test_a_failure_at_any_step_of_a_commit(owner: type, name: str, tmp_path: Pat
             return fault.happened
 
     happened = 0
-    for number in (1, 2, 3, 5, 8, 13):
-        for late in (False, True):
-            happened += asyncio.run(play(number, late))
-        if not happened:
-            break
+    for number, late in ((1, False), (2, True), (7, False)):
+        happened += asyncio.run(play(number, late))
     assert happened
 
 
