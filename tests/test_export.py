@@ -88,7 +88,7 @@ def test_nothing_is_missed_when_clocks_are_set_back(store: Store, monkeypatch: p
     offsets = [0, rng.randrange(HOUR), rng.randrange(HOUR)]
     times = [START + 120_000 * j + rng.choice(offsets) for j in range(600)]
     store.append(ranks(times), 0)
-    store.compact(150)
+    store.compact(150, [])
     left = [event for event in store.read(0, 1000) if event.kind == "rank"]
     for first, last in [(None, None), *((rng.choice(times), rng.choice([None, *times])) for _ in range(40))]:
         wanted = [e.key for e in left if (first is None or e.at >= first) and (last is None or e.at < last)]

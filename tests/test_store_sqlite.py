@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import random
+import shutil
 import sqlite3
 import subprocess
 import sys
+import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -181,6 +186,76 @@ def test_names_that_mean_something_in_a_url(tmp_path: Path, name: str) -> None:
     with closing(SqliteStore(tmp_path / name, timeout=1.0, exclusive=False)) as store:
         store.append(events(["a"]), 0)
         assert sorted(entry.name for entry in tmp_path.iterdir()) == sorted([name, f"{name}-shm", f"{name}-wal"])
+
+
+# A write-ahead log that was cut ---------------------------------------------------------------------------
+
+
+def cut(path: Path, length: int) -> Path:
+    """A copy of a database that nobody closed, with so many bytes of its write-ahead log."""
+    folder = Path(tempfile.mkdtemp(dir=path.parent))
+    for name in (path.name, f"{path.name}.checkpoint"):
+        if path.with_name(name).exists():
+            shutil.copy(path.with_name(name), folder)
+    log = path.with_name(f"{path.name}-wal").read_bytes()
+    (folder / f"{path.name}-wal").write_bytes(log[:length])
+    return folder / path.name
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_write_ahead_log_cut_anywhere_after_a_kill(path: Path, seed: int) -> None:
+    """What was cut off is lost, but what is left is the log's beginning; or the file is refused."""
+    rng = random.Random(seed)
+    with running(write_until_killed, f"sqlite:///{path}", "a", seed) as (process, pipe):
+        assert pipe.poll(30)
+        time.sleep(rng.uniform(0.0, 0.8))
+        process.kill()
+        process.join()
+    size = path.with_name(f"{path.name}-wal").stat().st_size
+    with closing(open_store(f"sqlite:///{cut(path, size)}")) as store:
+        whole = everything(store)
+    intact(whole)
+    refused: list[str] = []
+    for length in [size - 1, *(rng.randrange(32, size) for _ in range(15))]:
+        url = f"sqlite:///{cut(path, length)}"
+        try:
+            store = cast(SqliteStore, open_store(url))
+        except StoreDamagedError as error:
+            refused.append(str(error))
+            continue
+        with closing(store):
+            left = everything(store)
+            assert left == whole[: len(left)]
+            assert store._rows("PRAGMA integrity_check") == [("ok",)]
+            keys = [event.key for event in whole[len(left) :]][:200]
+            seqs = store.append(events([*keys, "new"]), len(left)).seqs
+            assert seqs == list(range(len(left) + 1, len(left) + len(keys) + 2)), "what was lost can be logged again"
+        with closing(open_store(url)) as store:
+            intact(everything(store))
+            assert store.last() == seqs[-1]
+    assert all("cut short" in words for words in refused)
+
+
+def test_a_write_ahead_log_cut_after_a_checkpoint(store: SqliteStore, path: Path) -> None:
+    """A checkpoint has copied what is cut off: with the rest of the log the database would have holes."""
+    log = path.with_name(f"{path.name}-wal")
+    for number in range(20):
+        store.append(events(keys(f"{number}/", 50)), 0)
+    with closing(store._connect()) as one, closing(store._connect()) as other:
+        store._keeper._checkpoint(one, other)
+    whole = everything(store)
+    size = log.stat().st_size
+    with closing(open_store(f"sqlite:///{cut(path, size)}")) as again:
+        assert everything(again) == whole
+    for length in (size - 1, size // 2, 32):
+        with pytest.raises(StoreDamagedError, match="cut short"):
+            open_store(f"sqlite:///{cut(path, length)}")
+    store.append(events(["after"]), 0)  # starts the log over: all that is in it now is new
+    for length in (log.stat().st_size, 5000, 32):
+        with closing(open_store(f"sqlite:///{cut(path, length)}")) as again:
+            left = everything(again)
+            assert left[: len(whole)] == whole
+            intact(left)
 
 
 def test_durable_settings(store: SqliteStore) -> None:

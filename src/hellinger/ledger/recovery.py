@@ -88,24 +88,26 @@ def take_snapshot(store: Store, *, progress: Progress | None = None) -> int:
 
 
 def compact(store: Store, *, before: int, window: int, progress: Progress | None = None) -> Compaction:
-    """Let events from before a time go, their counts kept in a base snapshot.
+    """Delete events from before a time, after saving what they amount to in a base snapshot.
 
     A ranking whose feedback may have been learned after the base is kept for as long as that was possible, ``window``
     milliseconds, so that the rest of the log still folds to the same counts. A clock may have been set back between
-    the two by an hour.
+    the two by an hour. Of each item that still exists the event that last described it stays: its metadata is nowhere
+    else.
     """
     require(window >= 0, "0 <= window", window=window)
     ledger = recover(store, base=True)
     base = ledger.seq
     advance(store, ledger, through=max(base, store.reached(before)), progress=progress)
-    # first what a start needs: were this to end in between, nothing may go that no snapshot to start from has counted
+    # first what a start needs: if this ends in between, every event that was deleted is in a snapshot to start from
     current = store.snapshot()
     if ledger.seq and (current is None or current[0] < ledger.seq):
         store.save_snapshot(ledger.seq, dumped(ledger))
     if ledger.seq > base:
         store.save_snapshot(ledger.seq, dumped(ledger), base=True)
     cut = min(ledger.seq, store.reached(before - window - SLACK))
-    return Compaction(store.compact(cut), cut)
+    described = ledger.catalogue["said"][ledger.catalogue.kept()]
+    return Compaction(store.compact(cut, described.tolist()), cut)
 
 
 def check(store: Store, *, progress: Progress | None = None) -> list[str]:

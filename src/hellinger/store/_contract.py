@@ -34,7 +34,7 @@ with more than ``limits.PART_BYTES`` bytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import ClassVar, NamedTuple, Protocol, Self, runtime_checkable
 
 from hellinger.events import Logged, Row
@@ -121,11 +121,12 @@ class Store(Protocol):
         """The last place up to which every event was taken in before a time, in milliseconds; 0 if there is none."""
         ...
 
-    def compact(self, through: int) -> int:
-        """Delete events of the kinds ``limits.COMPACTED`` up to a place; how many.
+    def compact(self, through: int, keep: Collection[int]) -> int:
+        """Delete events of the kinds ``limits.COMPACTED`` up to a place, but for the places to keep; how many.
 
-        The caller must hold a snapshot of ``through`` or later, and no reader may still be behind it. Deleted keys are
-        forgotten: they would be logged anew.
+        There must be a base snapshot of ``through`` or later, and no reader may still be behind it. Deleted keys are
+        forgotten: they would be logged anew. Many short transactions do it, with room for appends in between; where
+        it ends early, it is done in part and can be done again.
         """
         ...
 

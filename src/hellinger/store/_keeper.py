@@ -6,8 +6,10 @@ import logging
 import sqlite3
 import threading
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack, closing
+from pathlib import Path
 
+from hellinger.store import _wal
 from hellinger.store.errors import StoreError
 
 __all__ = ["Keeper"]
@@ -15,6 +17,7 @@ __all__ = ["Keeper"]
 _LOG = logging.getLogger("hellinger.store")
 _DUE = 4 << 20
 _CHECKPOINT = "PRAGMA wal_checkpoint(PASSIVE)"
+_ANYTHING = "SELECT 1 FROM sqlite_master LIMIT 1"
 
 
 class Keeper:
@@ -22,13 +25,18 @@ class Keeper:
 
     Parameters
     ----------
+    path
+        The database's file.
     connect
         Opens a connection for the thread.
     turn
         Held by whoever writes.
     """
 
-    def __init__(self, connect: Callable[[], sqlite3.Connection], turn: AbstractContextManager[bool]) -> None:
+    def __init__(
+        self, path: Path, connect: Callable[[], sqlite3.Connection], turn: AbstractContextManager[bool]
+    ) -> None:
+        self._path = path
         self._connect = connect
         self._turn = turn
         self._written = 0
@@ -47,21 +55,34 @@ class Keeper:
             self._due.set()
 
     def _run(self) -> None:
-        connection: sqlite3.Connection | None = None
-        while self._due.wait() and not self._closed:
-            self._due.clear()
-            try:
-                if connection is None:
-                    connection = self._connect()
-                connection.execute(_CHECKPOINT).fetchone()
-                # SQLite starts the write-ahead log over only when all of it has been copied, and meanwhile more was
-                # written: that little once more, with the writer waiting
-                with self._turn:
-                    connection.execute(_CHECKPOINT).fetchone()
-            except (sqlite3.Error, StoreError) as error:  # whoever writes meets it too, and can report it
-                _LOG.warning("a checkpoint failed; the next will make up for it: %s", error)
-        if connection is not None:
-            connection.close()
+        with ExitStack() as stack:
+            connections: list[sqlite3.Connection] = []
+            while self._due.wait() and not self._closed:
+                self._due.clear()
+                try:
+                    while len(connections) < 2:
+                        connections.append(stack.enter_context(closing(self._connect())))
+                    self._checkpoint(*connections)
+                except (OSError, sqlite3.Error, StoreError) as error:  # whoever writes meets it too, and can report it
+                    _LOG.warning("a checkpoint failed; the next will make up for it: %s", error)
+
+    def _checkpoint(self, connection: sqlite3.Connection, reader: sqlite3.Connection) -> None:
+        """Copy what the log holds, and then, with the writer waiting, the little that was written meanwhile.
+
+        SQLite starts the log over only when all of it has been copied.
+        """
+        self._copy(connection, reader)
+        with self._turn:
+            self._copy(connection, reader)
+
+    def _copy(self, connection: sqlite3.Connection, reader: sqlite3.Connection) -> None:
+        reader.execute("BEGIN")
+        try:
+            reader.execute(_ANYTHING).fetchone()  # from now on, no more is copied than this reader sees
+            _wal.mark(self._path)
+            connection.execute(_CHECKPOINT).fetchone()
+        finally:
+            reader.execute("ROLLBACK")
 
     def close(self) -> None:
         """End the thread; not to be called in the writer's turn."""

@@ -9,8 +9,10 @@ from __future__ import annotations
 import secrets
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
+from functools import partial
 from typing import Any, ClassVar, Protocol
 
 import orjson
@@ -61,7 +63,7 @@ _SINCE = "SELECT seq FROM events WHERE at >= ? ORDER BY seq LIMIT 1"
 _FIRST = "SELECT coalesce(min(seq), 0) FROM events"
 _COMPACT = f"""
 DELETE FROM events WHERE seq > ? AND seq <= ? AND kind IN ({", ".join(f"'{kind}'" for kind in COMPACTED)})
-AND seq < (SELECT max(seq) FROM events)
+AND seq < (SELECT max(seq) FROM events) AND seq NOT IN (SELECT CAST(value AS bigint) FROM {{listed}})
 """
 
 _SECRET = "SELECT value FROM meta WHERE name = 'secret'"
@@ -185,7 +187,7 @@ class SqlStore(ABC):
             digests = []
             for number, part in enumerate(parts):
                 digests.append(_digest.of(checked_part(part)))
-                self._gently(lambda n=number, p=part: self._change(_ADD_PART, name, n, digests[-1], p))  # type: ignore[misc]
+                self._gently(partial(self._change, _ADD_PART, name, number, digests[-1], part))
         except BaseException:
             with suppress(StoreError):
                 self._change(_FORGET, name)
@@ -196,7 +198,7 @@ class SqlStore(ABC):
             session.run(_SUPERSEDED, kind, kind)
         # what was superseded, and what others left behind when they were killed
         for snapshot, number in self._rows(_ORPHANS):
-            self._gently(lambda s=snapshot, n=number: self._change(_DROP_PART, s, n))  # type: ignore[misc]
+            self._gently(partial(self._change, _DROP_PART, snapshot, number))
 
     def snapshot(self, *, base: bool = False) -> tuple[int, Iterator[bytes]] | None:
         """The current snapshot's place and its parts, each verified when it is handed out."""
@@ -229,13 +231,15 @@ class SqlStore(ABC):
             found = session.rows(_SINCE, at)
         return found[0][0] - 1 if found else self.last()
 
-    def compact(self, through: int) -> int:
-        """Delete events that live on in counts, in many short transactions; how many."""
-        start = self._rows(_FIRST)[0][0] - 1
-        return sum(
-            self._gently(lambda low=low: self._change(_COMPACT, low, min(low + _WINDOW, through)))  # type: ignore[misc]
-            for low in range(start, min(through, self.last()), _WINDOW)
-        )
+    def compact(self, through: int, keep: Collection[int]) -> int:
+        """Delete events that a snapshot stands for, in many short transactions; how many."""
+        statement, kept = _COMPACT.format(listed=self._listed), sorted(keep)
+        deleted = 0
+        for low in range(self._rows(_FIRST)[0][0] - 1, min(through, self.last()), _WINDOW):
+            high = min(low + _WINDOW, through)
+            listed = orjson.dumps(kept[bisect_right(kept, low) : bisect_right(kept, high)]).decode()
+            deleted += self._gently(partial(self._change, statement, low, high, listed))
+        return deleted
 
     def secret(self) -> bytes:
         """32 random bytes, made once for the log."""

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 from urllib.parse import quote
 
 from hellinger.events import Logged, Row
+from hellinger.store import _wal
 from hellinger.store._keeper import Keeper
 from hellinger.store._migrate import VERSION_TABLE, migrate
 from hellinger.store._pool import Pool
@@ -59,7 +60,11 @@ def _insertion(rows: int) -> str:
 
 
 class SqliteStore(SqlStore):
-    """A log in a file; beside it lie ``-wal`` and ``-shm`` while it is open, and ``.lock`` for the one service."""
+    """A log in a file.
+
+    Beside it lie ``-wal`` and ``-shm`` while it is open, ``.lock`` for the one service, and ``.checkpoint``, which
+    tells whether the write-ahead log is whole.
+    """
 
     schemes: ClassVar[tuple[str, ...]] = ("sqlite",)
     _listed = "(SELECT value FROM json_each(?)) AS listed"
@@ -72,7 +77,7 @@ class SqliteStore(SqlStore):
         self._held = self._hold() if exclusive else None
         self._turn = threading.Lock()
         self._writer: sqlite3.Connection | None = None
-        self._keeper = Keeper(lambda: self._connect("PRAGMA busy_timeout = 0"), self._turn)
+        self._keeper = Keeper(path, self._connect, self._turn)
         self._readers = Pool(lambda: self._connect("PRAGMA query_only = 1"))
         self._begin()
 
@@ -141,6 +146,7 @@ class SqliteStore(SqlStore):
             connection.execute(pragma)
 
     def _prepare(self) -> None:
+        _wal.require_whole(self.path)
         found = self._once_free(self._revision)
         migrate(found, self._upgrading)
 
@@ -177,11 +183,13 @@ class SqliteStore(SqlStore):
         return descriptor
 
     def close(self) -> None:
-        """Close the file; what is in the write-ahead log is brought home by the last to do so."""
+        """Close the file; the last to do so copies the write-ahead log into it."""
         self._readers.close()
         self._keeper.close()
         with self._turn:
             if self._writer is not None:
+                with suppress(OSError):
+                    _wal.mark(self.path)  # the last to close the file copies what the log holds
                 self._writer.close()
                 self._writer = None
         if self._held is not None:

@@ -48,7 +48,8 @@ def dump(store: Store, path: str | Path) -> Transferred:
     """Write a log to a file, which appears when it is complete. The log may be written to meanwhile.
 
     Events up to the last one at the beginning are there for certain. The snapshots are read after the events and are
-    of places that they reach, so what a compaction deletes meanwhile is in their counts.
+    of places that they reach, so what a compaction deletes meanwhile has its effect in them. The base is read first:
+    at no time is it ahead of the snapshot to start from.
     """
     path = Path(path)
     descriptor, partial = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
@@ -83,7 +84,8 @@ def _write(store: Store, file: gzip.GzipFile) -> Transferred:
                 line(tuple(event))
             events += len(page)
             last = page[-1].seq
-        snapshots = store.snapshot(), store.snapshot(base=True)
+        base, current = store.snapshot(base=True), store.snapshot()
+        snapshots = current, base
         goal = max(found[0] if found else 0 for found in snapshots)
         if goal <= last:
             break

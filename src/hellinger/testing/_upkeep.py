@@ -104,24 +104,28 @@ def check_snapshots_beside_appends(fresh: Fresh) -> None:
 
 
 def check_compact(fresh: Fresh) -> None:
-    """Old events that live on in counts go; the catalogue, what is newer, and the last event stay."""
+    """Old events that a snapshot stands for go; other kinds, places to keep, what is newer and the last event stay."""
     url = fresh()
-    kinds = [*COMPACTED, "item", "state", "leave"]
+    kinds = [*COMPACTED, "import", "leave", "unknown"]
     with logs.opened(url) as store:
         events = [logs.event(f"{kind}{i}", kind, at=i) for i in range(3000) for kind in kinds]
         store.append(events, 0)
         count, through = len(events), 1900 * len(kinds)
         logged = [Logged(seq, *event) for seq, event in enumerate(events, 1)]
-        kept = [event for event in logged if event.kind not in COMPACTED or event.seq > through]
+        keep = {event.seq for event in logged if event.kind == "item" and event.at % 7 == 0}
+        left = [event for event in logged if event.kind not in COMPACTED or event.seq > through or event.seq in keep]
         assert store.reached(1900) == through
-        assert store.compact(through) == count - len(kept) == len(COMPACTED) * 1900
-        assert logs.everything(store) == kept
-        assert (store.count(), store.last()) == (len(kept), count)
-        assert store.compact(through) == 0
+        assert store.compact(through, keep) == count - len(left)
+        assert logs.everything(store) == left
+        assert (store.count(), store.last()) == (len(left), count)
+        assert store.compact(through, keep) == 0
+        gone = {event.seq for event in left if event.kind == "item" and event.at <= 100}
+        assert store.compact(through, keep - gone) == len(gone), "what need not be kept any longer goes"
         store.append([logs.event("last", at=1)], count)
-        store.compact(count + 9)
+        store.compact(count + 9, [])
         assert [event.key for event in logs.everything(store) if event.kind in COMPACTED] == ["last"]
         assert store.append(logs.events(["rank0"]), count + 1).seqs == [count + 2], "a place must not be given twice"
+        assert store.append([logs.event("import0", "import")], count + 2).seqs == [None], "an import is known for ever"
 
 
 def check_reached(fresh: Fresh) -> None:
@@ -169,7 +173,7 @@ def moves(one: Fresh, other: Fresh) -> None:
             assert transfer.dump(store, path) == (0, 0, None, 0, None, 0)
             assert transfer.restore(path, patient(empty)) == (0, 0, None, 0, None, 0)
             store.append(logs.events([*logs.AWKWARD, *(f"k{i}" for i in range(12_000))]), 0)
-            store.compact(10)
+            store.compact(10, [4])
             store.save_snapshot(200, snapshot_of(200), base=True)
             store.save_snapshot(300, snapshot_of(300))
             done = transfer.dump(store, path)

@@ -48,7 +48,7 @@ def check_empty(fresh: Fresh) -> None:
         assert (store.last(), store.count(), store.snapshot()) == (0, 0, None)
         assert store.read(0, 10) == store.thread(["a"]) == store.thread([]) == store.at([1]) == store.at([]) == []
         assert store.append([], 0) == Appended([], [])
-        assert (store.compact(10), store.reached(10)) == (0, 0)
+        assert (store.compact(10, []), store.reached(10)) == (0, 0)
 
 
 def check_order(fresh: Fresh) -> None:
