@@ -219,16 +219,16 @@ def test_rankings_made_while_the_store_was_away_survive_a_rebuild(tmp_path: Path
                     raise StoreUnavailableError("gone fishing")
 
                 patch.setattr(store, "append", away)
-                names = [(await service.rank(Query(1)))["request_id"] for _ in range(5)]
+                for _ in range(5):
+                    await service.rank(Query(1))
                 assert len(service.desk.state.overlay) == 5
-                with closing(open_store(service.settings.database)) as other:  # what breaks the running copy once
-                    other.append([Event.of("item/x", "item", 0, item("c"))], 0)
+                patch.setattr("hellinger.engine.journal.ENOUGH", 2)  # the first two are logged, and break it
                 Fault(Dates, "follow", 1, late=False, patch=patch)
+                patch.setattr(store, "append", real)
                 while not service.rebuilt:
                     await asyncio.sleep(0.01)
-                assert set(service.desk.state.overlay.rankings) == set(names)
-                patch.setattr(store, "append", real)
                 await settled(service)
+                patch.undo()
                 fold = same_as_log(service)
                 assert sum(fold.rounds(variants=[name]) for name in ("one", "two")) == 5
 

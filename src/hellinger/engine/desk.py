@@ -9,6 +9,7 @@ import secrets
 from array import array
 from collections.abc import Iterable, Sequence
 from importlib.metadata import version
+from itertools import chain
 from typing import Any
 
 from hellinger.engine import learning as learned
@@ -270,22 +271,17 @@ class Desk:
 
     # The log ------------------------------------------------------------------------------------------
 
-    def commit(self, events: Iterable[Logged], thread: Iterable[Logged] = (), own: Iterable[Placed] = ()) -> None:
+    def commit(self, events: Sequence[Logged], thread: Iterable[Logged] = (), own: Iterable[Placed] = ()) -> None:
         """Apply what the log has got, in its order: events of others, then drafts of this copy with their places.
 
         ``thread`` recalls rankings that the others' events refer to.
         """
         self.recall(thread)
-        self.state.commit(self._chained(events, own))
-
-    def _chained(self, events: Iterable[Logged], own: Iterable[Placed]) -> Iterable[Placed]:
-        for each in placed(events):
-            self.forget([each[1]])
-            yield each
         if self.named:
             own = list(own)
+            self.forget((event.row, None) for event in events)
             self.forget(draft for _, draft in own)
-        yield from own
+        self.state.commit(chain(placed(events), own) if events else own)
 
     def commit_own(self, events: Iterable[Placed]) -> None:
         """:meth:`commit` with drafts of this copy alone."""
@@ -293,10 +289,9 @@ class Desk:
 
     def forget(self, drafts: Iterable[DraftRow]) -> None:
         """Forget the fields of rankings made under a name: the log has them, or others in their place."""
-        if self.named:
-            for (key, kind, _, _), _ in drafts:
-                if kind == "rank":
-                    self.named.pop(key, None)
+        for (key, kind, _, _), _ in drafts:
+            if kind == "rank":
+                self.named.pop(key, None)
 
     def about(self, item: str) -> dict[str, dict[str, Any]]:
         """Counts and index of an item under each variant."""

@@ -6,6 +6,8 @@ __all__ = ["Draws"]
 
 _MASK = (1 << 64) - 1
 _GOLDEN = 0x9E3779B97F4A7C15
+_PLACE, _NUMBER = 0xD1342543DE82EF95, 0xAF251AF3B0F025B5
+"""Odd multipliers without structure: states of neighbouring places and numbers are far apart."""
 
 
 def _mix(z: int) -> int:
@@ -24,7 +26,7 @@ class Draws:
     __slots__ = ("_state",)
 
     def __init__(self, seed: int, seq: int, number: int) -> None:
-        self._state = _mix(_mix(seed + _GOLDEN * (seq + 1) & _MASK) + _GOLDEN * (number + 1) & _MASK)
+        self._state = seed + _PLACE * seq + _NUMBER * number & _MASK
 
     def word(self) -> int:
         """The next 64 random bits."""

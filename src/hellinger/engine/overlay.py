@@ -71,20 +71,21 @@ class Overlay:
         self.rankings[name] = ranking
         if ranking.counted and ranking.slots:
             for key in _keys(ranking):
-                shown = self._shown.get(key)
-                if shown is None:
-                    shown = self._shown[key] = _Shown()
-                shown.add(ranking.slots)
+                if key not in self._shown:
+                    self._shown[key] = _Shown()
+                self._shown[key].add(ranking.slots)
 
-    def remove(self, name: str) -> Request:
-        """Count a ranking no longer: the ledger does."""
-        ranking = self.rankings.pop(name)
+    def remove(self, name: str) -> bool:
+        """Count a ranking no longer, for the ledger does; whether it was here."""
+        ranking = self.rankings.pop(name, None)
+        if ranking is None:
+            return False
         if ranking.counted and ranking.slots:
             for key in _keys(ranking):
                 if self._shown[key].remove(ranking.slots):
                     left = (each.slots or () for each in self.rankings.values() if each.counted and key in _keys(each))
                     self._shown[key] = _Shown(chain.from_iterable(left))
-        return ranking
+        return True
 
     def rounds(self, variants: Iterable[str], segment: str = "") -> int:
         """Impressions of some variants, in one segment or in all traffic."""
@@ -100,4 +101,4 @@ class Overlay:
 
 def _keys(ranking: Request) -> tuple[tuple[str, str], ...]:
     variant, segment = ranking.whose
-    return ((variant, ""), (variant, segment)) if segment else ((variant, ""),)
+    return ((variant, ""), ranking.whose) if segment else (ranking.whose,)

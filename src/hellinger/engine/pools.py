@@ -81,7 +81,7 @@ class Pools:
             for variant in self.of:
                 self._place(variant, slots, changes.retagged)
         for (variant, segment), parts in changes.counted.items():
-            counted = np.unique(np.concatenate(parts))
+            counted = _distinct(parts)
             for learner in self._learners(variant):
                 self._set_counts(learner, segment, counted)
         for variant, segment in changes.priors:
@@ -95,7 +95,7 @@ class Pools:
         variant, segment = ranking.whose
         learners = [name for name in self._learners(variant) if name != variant or not served]
         if learners:
-            shown = np.unique(np.array(ranking.slots, np.int64))
+            shown = _distinct([np.array(ranking.slots, np.int64)])
             for name in learners:
                 self._set_counts(name, segment, shown)
                 self._set_rounds(name)
@@ -221,3 +221,11 @@ class Pools:
             yield variant, "", pool.pooled
             for segment in sorted(pool.segments):
                 yield variant, segment, pool.segments[segment]
+
+
+def _distinct(parts: list[Slots]) -> Slots:
+    """The slots of these arrays, each once and in order; for some hundreds in a fraction of ``np.unique``'s time."""
+    slots = np.sort(parts[0] if len(parts) == 1 else np.concatenate(parts))
+    if slots.size > 1:
+        slots = slots[np.concatenate(([True], slots[1:] != slots[:-1]))]
+    return slots

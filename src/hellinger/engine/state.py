@@ -60,10 +60,8 @@ class State:
         before = ledger.seq
         changes = ledger.apply(events, overlay.rankings)
         for name, ranking in changes.rankings:
-            if name in overlay:
-                # what ledger and overlay say together stays the same
-                overlay.remove(name)
-            elif ranking.counted:
+            # of a ranking that was in the overlay, what ledger and overlay say together stays the same
+            if not overlay.remove(name) and ranking.counted:
                 slots = np.array([slot for slot in ledger.slots_of(ranking) if slot >= 0], np.int64)
                 changes.counted[ranking.whose].append(slots)
         self.dates.follow(changes)
@@ -74,7 +72,7 @@ class State:
     def open(self, name: str, ranking: Request, *, served: bool) -> None:
         """Count a ranking before the log has it; ``served``: its variant's own pool has counted it already."""
         self.overlay.add(name, ranking)
-        if ranking.counted and ranking.slots:
+        if ranking.counted and ranking.slots and not (served and self.pools.learning == "isolated"):
             self.pools.show(ranking, served=served)
 
     def expire(self, at: int) -> None:

@@ -164,10 +164,12 @@ class Ledger:
         self.series.add(request.variant, request.at, 1, shown, 0)
         self.series.together(request.variant).opened(len(request.items))
         changes.rankings.append((name, request))
-        if request.counted:
-            slots = [slot for slot in self.slots_of(request) if slot >= 0]
+        if shown:
+            slots: Sequence[int] = request.slots or self.slots_of(request)
+            if min(slots) < 0:
+                slots = [slot for slot in slots if slot >= 0]
             for counts in self._both(*request.whose):
-                counts.show(slots, float(shown - len(slots)))
+                counts.show(slots, shown - len(slots))
 
     def slots_of(self, request: Request) -> array[int]:
         """The items that a ranking showed: those that bore the names at its place in the log, −1 for none."""
@@ -276,13 +278,13 @@ class Ledger:
         for counts in self._both(variant, segment):
             counts.add(slots, n, s, deleted)
 
-    def _both(self, variant: str, segment: str) -> Iterator[Counts]:
+    def _both(self, variant: str, segment: str) -> list[Counts]:
         """Counts of all the variant's traffic, and of the segment where there is one."""
-        for key in ((variant, ""), (variant, segment)) if segment else ((variant, ""),):
-            counts = self.counts.get(key)
-            if counts is None:
-                counts = self.counts[key] = Counts()
-            yield counts
+        keys = ((variant, ""), (variant, segment)) if segment else ((variant, ""),)
+        for key in keys:
+            if key not in self.counts:
+                self.counts[key] = Counts()
+        return [self.counts[key] for key in keys]
 
     def _chosen(self, variants: Iterable[str] | None, segment: str) -> Iterator[Counts]:
         for variant in {name for name, _ in self.counts} if variants is None else set(variants):
