@@ -7,9 +7,7 @@ import gc
 import hashlib
 import hmac
 import logging
-import os
 import re
-import sys
 import time
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Sequence
@@ -23,6 +21,7 @@ from hellinger.engine.drafts import Draft, FeedbackRow, Query, Sorted
 from hellinger.engine.feedback import points
 from hellinger.engine.journal import Journal, NotAppliedError, explained
 from hellinger.engine.settings import Settings
+from hellinger.engine.snapshots import WORTH, Snapshots
 from hellinger.engine.state import HOUR
 from hellinger.errors import require
 from hellinger.events import Logged, now
@@ -88,13 +87,9 @@ class Service:
         """How often memory was made anew from the log."""
         self.secret = secret
         self.began = time.time()
-        self.snapshot_at = desk.ledger.seq
-        self.snapshot_time = time.monotonic()
+        self.snapshots = Snapshots(settings, desk.ledger.seq)
         self._naming: dict[str, asyncio.Task[dict[str, Any]]] = {}
         """Rankings under way that were asked for by an idempotency key."""
-        self._snapshot: asyncio.subprocess.Process | None = None
-        self._folding = (0, -SWEEP)
-        """How far the log had come when a snapshot was last begun, and when that was."""
         self._chores = asyncio.create_task(self._keep_house(), name="chores")
 
     @classmethod
@@ -124,13 +119,15 @@ class Service:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        if self._snapshot is not None and self._snapshot.returncode is None:
-            self._snapshot.kill()
-            await self._snapshot.wait()
+        await self.snapshots.stop()
         if self.journal.failure is None:
             self.journal.write(self.desk.chores(now()), lasting=True)
         await self.journal.close(self.settings.drain_seconds)
-        if self.journal.failure is None and self.desk.ledger.seq - self.snapshot_at >= 1000 and not self.journal.away:
+        if (
+            self.journal.failure is None
+            and not self.journal.away
+            and self.desk.ledger.seq - self.snapshots.seq >= WORTH
+        ):
             try:
                 reached = await asyncio.to_thread(recovery.take_snapshot, self.store)
                 log.info("snapshot at event %d", reached)
@@ -322,11 +319,6 @@ class Service:
         """Seconds since the store was last found well; 0 while nothing is wrong."""
         return time.monotonic() - self.journal.reached if self.journal.away or self.journal.waiting else 0.0
 
-    @property
-    def snapshot_age(self) -> float:
-        """Seconds since a snapshot was last taken, or the service started."""
-        return time.monotonic() - self.snapshot_time
-
     def _measure(self, events: int, seconds: float) -> None:
         self.counters.commit_events.observe(events)
         self.counters.commit_seconds.observe(seconds)
@@ -346,7 +338,8 @@ class Service:
                     self.desk.sweep()
                 self.journal.write(self.desk.chores(now()), lasting=True)
                 await self.learn()
-                await self._consider_snapshot()
+                if not self.journal.away:
+                    await self.snapshots.consider(self.desk.ledger.seq)
             except StoreUnavailableError as error:
                 log.info("a chore is put off: %s", error)
             except Exception:
@@ -393,32 +386,6 @@ class Service:
     def _fold(self) -> Desk:
         ledger = recovery.recover(self.store, cache=self.settings.request_cache)
         return make_desk(self.settings, ledger, self.secret, seed=self.desk.seed)
-
-    async def _consider_snapshot(self) -> None:
-        """Let another process fold the log and keep the result, so that the next start is quick."""
-        running = self._snapshot
-        if running is not None:
-            if running.returncode is None:
-                return
-            self._snapshot = None
-            if running.returncode == 0:
-                self.snapshot_at, self.snapshot_time = self._folding
-            else:
-                log.error("the snapshot failed with status %d", running.returncode)
-        events = self.desk.ledger.seq - self.snapshot_at
-        minutes = (time.monotonic() - self.snapshot_time) / 60
-        due = events >= self.settings.snapshot_every_events or minutes >= self.settings.snapshot_every_minutes
-        waited = time.monotonic() - self._folding[1] > SWEEP  # after one that failed
-        if due and waited and events >= 1000 and not self.journal.away:
-            self._folding = (self.desk.ledger.seq, time.monotonic())
-            command = [sys.executable, "-m", "hellinger", "snapshot"]
-            if self.settings.retention_days is not None:
-                command += ["--retention-days", str(self.settings.retention_days)]
-                command += ["--attribution-hours", str(self.settings.attribution_hours)]
-            environ = os.environ | {"HELLINGER_DATABASE": self.settings.database}
-            self._snapshot = await asyncio.create_subprocess_exec(
-                *command, env=environ, stdout=asyncio.subprocess.DEVNULL
-            )
 
 
 def make_desk(settings: Settings, ledger: Ledger, salt: bytes, *, seed: int | None = None) -> Desk:

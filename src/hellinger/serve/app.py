@@ -52,5 +52,5 @@ def _watch(metrics: Metrics, service: Service) -> None:
         pending=lambda: float(journal.waiting),
         store_lag_seconds=lambda: service.lag,
         degraded=lambda: float(service.status().name != "ready"),
-        snapshot_age_seconds=lambda: service.snapshot_age,
+        snapshot_age_seconds=lambda: service.snapshots.age,
     )

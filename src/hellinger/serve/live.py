@@ -267,7 +267,7 @@ class Live:
             "degraded": service.status().name != "ready",
             "waiting": journal.waiting,
             "lag": service.lag,
-            "snapshot_age": service.snapshot_age,
+            "snapshot_age": service.snapshots.age,
             "up": time.time() - service.began,
             "listeners": len(self._listeners),
             "pools": {name: len(pool) for name, pool in service.desk.pools.of.items()},

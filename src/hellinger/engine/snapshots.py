@@ -1,0 +1,74 @@
+"""Snapshots of a log while it is written to: another process folds it and keeps the result."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+import time
+
+from hellinger.engine.settings import Settings
+
+__all__ = ["WORTH", "Snapshots"]
+
+log = logging.getLogger(__name__)
+
+WORTH = 1000
+"""Events that a snapshot must save the next start from folding."""
+PAUSE = 60.0
+"""Seconds between two attempts."""
+
+
+class Snapshots:
+    """Begins a snapshot when enough has happened since the last, one at a time.
+
+    Parameters
+    ----------
+    settings
+        When, and of which database.
+    seq
+        The place in the log that needs no folding at a start.
+    """
+
+    def __init__(self, settings: Settings, seq: int) -> None:
+        self._settings = settings
+        self.seq = seq
+        self._taken = time.monotonic()
+        self._process: asyncio.subprocess.Process | None = None
+        self._begun = (0, -PAUSE)
+        """How far the log had come when a snapshot was last begun, and when that was."""
+
+    @property
+    def age(self) -> float:
+        """Seconds since a snapshot was last taken, or the service started."""
+        return time.monotonic() - self._taken
+
+    async def consider(self, seq: int) -> None:
+        """Begin one if it is due, with the log at this place."""
+        running, settings = self._process, self._settings
+        if running is not None:
+            if running.returncode is None:
+                return
+            self._process = None
+            if running.returncode == 0:
+                self.seq, self._taken = self._begun
+            else:
+                log.error("the snapshot failed with status %d", running.returncode)
+        events = seq - self.seq
+        due = events >= settings.snapshot_every_events or self.age / 60 >= settings.snapshot_every_minutes
+        if due and events >= WORTH and time.monotonic() - self._begun[1] > PAUSE:
+            self._begun = (seq, time.monotonic())
+            command = [sys.executable, "-m", "hellinger", "snapshot"]
+            if settings.retention_days is not None:
+                command += ["--retention-days", str(settings.retention_days)]
+                command += ["--attribution-hours", str(settings.attribution_hours)]
+            environ = os.environ | {"HELLINGER_DATABASE": settings.database}
+            quiet = asyncio.subprocess.DEVNULL
+            self._process = await asyncio.create_subprocess_exec(*command, env=environ, stdout=quiet)
+
+    async def stop(self) -> None:
+        """End the process, if one runs."""
+        if self._process is not None and self._process.returncode is None:
+            self._process.kill()
+            await self._process.wait()
