@@ -51,6 +51,11 @@ def test_requests_forgotten_and_recalled_change_nothing(happenings: list[Command
     Model(log.events).check(ledger)
 
 
+def test_a_recalled_ranking_is_forgotten_when_it_is_no_longer_pinned() -> None:
+    log = written([("rank", "one", None, ["a"], False, 0), ("feedback", 0, 0, "click", 0.0, False)])
+    assert len(folded(log, cache=0, batch=1).requests) == 0
+
+
 @settings(quick, max_examples=120)
 @given(commands, st.integers(0, 50), st.integers(1, 3))
 def test_a_snapshot_taken_anywhere_goes_on_alike(happenings: list[Command], cut: int, cache: int) -> None:

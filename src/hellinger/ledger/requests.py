@@ -120,6 +120,9 @@ class Requests:
     def put(self, name: str, request: Request) -> None:
         """Hold a request; the one longest unused goes where there are too many."""
         self.held[name] = request
+        self._evict()
+
+    def _evict(self) -> None:
         while len(self.held) > self.limit + len(self._pins):
             oldest, other = self.held.popitem(last=False)
             if oldest in self._pins:
@@ -139,6 +142,7 @@ class Requests:
                 del pins[name]
             else:
                 pins[name] -= 1
+        self._evict()
 
     @contextmanager
     def pinned(self, names: Iterable[str]) -> Iterator[None]:
