@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 
 from hellinger.engine import service as module
+from hellinger.engine.desk import Desk
 from hellinger.engine.drafts import Draft, Feedback, Query
 from hellinger.engine.journal import JournalFullError
 from hellinger.engine.service import Service
@@ -107,9 +108,9 @@ def test_a_commit_has_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
             sizes: list[int] = []
             append = trouble._store.append
 
-            def counted(events: Any, after: int) -> Any:
+            def counted(events: Any, *rest: int) -> Any:
                 sizes.append(len(events))
-                return append(events, after)
+                return append(events, *rest)
 
             monkeypatch.setattr(trouble._store, "append", counted)
             names = iter(f"c{number}" for number in range(100))
@@ -163,6 +164,30 @@ def test_what_others_wrote_is_not_passed_over(tmp_path: Path) -> None:
                 await service.describe(items("c"))
             await settled(service)
             assert service.desk.ledger.series.totals["ucb1"][2] == 1
+
+    run(scenario)
+
+
+def test_what_others_wrote_is_applied_a_page_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However far behind a replica is: no statement reads it all, and the loop is free between two pages."""
+    monkeypatch.setattr("hellinger.engine.journal.READ", 10)
+    sizes: list[int] = []
+    commit = Desk.commit
+
+    def counted(self: Desk, events: Any, thread: Any = (), own: Any = ()) -> None:
+        sizes.append(len(events))
+        commit(self, events, thread, own)
+
+    monkeypatch.setattr(Desk, "commit", counted)
+
+    async def scenario() -> None:
+        async with running(tmp_path, poll_ms=60_000) as (service, trouble):
+            await service.describe(items("a"))
+            others = [Event.of(f"item/{n}", "item", 1, items(f"x{n}")[0]) for n in range(95)]
+            trouble._store.append(others, 0)
+            assert len((await service.rank(Query(100)))["items"]) == 1  # what it knew when it was asked
+            assert len(service.desk.ledger.catalogue) == 96
+            assert max(sizes) == 10
 
     run(scenario)
 

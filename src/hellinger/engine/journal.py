@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
 from hellinger.engine.desk import Desk
 from hellinger.engine.drafts import DraftRow
@@ -22,12 +22,14 @@ __all__ = ["Journal", "JournalFullError", "NotAppliedError", "explained"]
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 RETRY = 0.5
 """Seconds between two attempts while the store is away."""
 ENOUGH = 1000
 """Drafts that are written at once, but for an entry of more: one statement, and others are made meanwhile."""
-READ = 10_000
-"""Events of others that are read at once."""
+READ = 1_000
+"""Events of others that are read and applied at once: rankings wait meanwhile."""
 
 
 class JournalFullError(StoreUnavailableError):
@@ -397,7 +399,7 @@ class Journal:
         if entries:
             began = time.perf_counter()
             batch = [event for entry in entries for event, _ in entry.drafts]
-            seqs, events = self.store.append(batch, after)
+            seqs, events = self.store.append(batch, after, READ)
             if self.measure is not None and batch:
                 self.measure(len(batch), time.perf_counter() - began)
             self._refused = False
@@ -407,10 +409,21 @@ class Journal:
                 self._refused = False
             seqs, events = [], self.store.read(after, READ)
             self._behind = len(events) == READ
+        # of what others wrote before this batch there may be more than is to be applied at once
+        first = min((seq for seq in seqs if seq is not None), default=1 << 62)
+        while entries and len(events) == READ:
+            self._apply([], [], events, holds)
+            events = [event for event in self.store.read(self._after, READ) if event.seq < first]
         places, start = [], 0
         for entry in entries:
             places.append(seqs[start : start + len(entry.drafts)])
             start += len(entry.drafts)
+        self._apply(entries, places, events, holds)
+
+    def _apply(
+        self, entries: list[_Entry], places: list[list[int | None]], events: list[Logged], holds: list[str]
+    ) -> None:
+        """Have events of others applied on the loop, and after them entries; wait for it where there are no entries."""
         names = spoken_of(events)
         missing = []
         if names:
@@ -418,15 +431,18 @@ class Journal:
             holds += names
         thread = self.store.thread(missing) if missing else []
         # only now: were it said before, what a failure above keeps from the desk would never come again
-        self._after = max([after, *filter(None, seqs), *(event.seq for event in events[-1:])])
-        self._tell(self._took, entries, places, events, thread, names)
+        seqs = (seq for part in places for seq in part if seq is not None)
+        self._after = max([self._after, *seqs, *(event.seq for event in events[-1:])])
+        applied = self._tell if entries or not events else self._ask
+        applied(self._took, entries, places, events, thread, names)
+        del holds[len(holds) - len(names) :]
 
     def _tell(self, what: Callable[..., None], *arguments: object) -> None:
         self._loop.call_soon_threadsafe(what, *arguments)
 
-    def _ask(self, what: Callable[..., list[str]], *arguments: object) -> list[str]:
+    def _ask(self, what: Callable[..., T], *arguments: object) -> T:
         """What the loop answers."""
-        answer: Future[list[str]] = Future()
+        answer: Future[T] = Future()
 
         def reply() -> None:
             try:

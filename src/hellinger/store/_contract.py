@@ -50,8 +50,9 @@ class Appended(NamedTuple):
     seqs
         The place of each event of the batch; ``None`` where the log held its key already.
     others
-        Everything else logged after the given place and before this batch, in order; where nothing of the batch was
-        new, everything after the given place.
+        What else was logged after the given place and before this batch, in order; where nothing of the batch was
+        new, what was logged after the given place. The first ``limit`` of them, where there are more: the caller has to
+        read on.
     """
 
     seqs: list[int | None]
@@ -70,8 +71,8 @@ class Store(Protocol):
         """Open the log at this URL, made or upgraded if need be."""
         ...
 
-    def append(self, events: Sequence[Row], after: int) -> Appended:
-        """Write the events that are new, all or none; durable on return."""
+    def append(self, events: Sequence[Row], after: int, limit: int = 1 << 62) -> Appended:
+        """Write the events that are new, all or none; durable on return. At most ``limit`` others are returned."""
         ...
 
     def read(self, after: int, limit: int) -> list[Logged]:

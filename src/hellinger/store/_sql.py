@@ -30,7 +30,7 @@ __all__ = ["Session", "SqlStore"]
 _WINDOW = 5000  # places that one transaction of a compaction goes through
 
 _LOGGED = "SELECT seq, key, kind, at, body FROM events"
-_BETWEEN = f"{_LOGGED} WHERE seq > ? AND seq < ? ORDER BY seq"
+_BETWEEN = f"{_LOGGED} WHERE seq > ? AND seq < ? ORDER BY seq LIMIT ?"
 _PLACES = "SELECT key, seq FROM events WHERE seq > ? AND seq <= ?"
 _READ = f"{_LOGGED} WHERE seq > ? ORDER BY seq LIMIT ?"
 # "0" follows "/": the range holds exactly what begins with the key and a slash
@@ -135,14 +135,14 @@ class SqlStore(ABC):
 
     # The log ------------------------------------------------------------------------------------------
 
-    def append(self, events: Sequence[Row], after: int) -> Appended:
-        """Write the events that are new, all or none; durable on return."""
+    def append(self, events: Sequence[Row], after: int, limit: int = 1 << 62) -> Appended:
+        """Write the events that are new, all or none; durable on return. At most ``limit`` others are returned."""
         new = distinct(events)
         last, added = self._insert(new) if new else (0, 0)
         if not added:
-            return Appended([None] * len(events), self._logged(_BETWEEN, after, 1 << 62))
+            return Appended([None] * len(events), self._logged(_BETWEEN, after, 1 << 62, limit))
         before = last - added
-        others = self._logged(_BETWEEN, after, before + 1) if before > after else []
+        others = self._logged(_BETWEEN, after, before + 1, limit) if before > after else []
         if added == len(events):
             return Appended(list(range(before + 1, last + 1)), others)
         places: dict[str, int] = dict(self._rows(_PLACES, before, last))

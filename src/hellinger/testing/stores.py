@@ -99,6 +99,7 @@ def check_others(fresh: Fresh) -> None:
         done = one.append(logs.events(["d", "c", "e"]), 2)
         assert ([event.key for event in done.others], done.seqs) == (["c"], [4, None, 5])
         assert one.append(logs.events(["f"]), 5) == Appended([6], [])
+        assert [event.seq for event in one.append(logs.events(["f"]), 0, 2).others] == [1, 2]
         done = two.append(logs.events(["a", "f"]), 3)
         assert [event.key for event in done.others] == ["d", "e", "f"], "all that is new, where the batch is not"
         assert done.seqs == [None, None]
