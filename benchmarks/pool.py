@@ -18,7 +18,7 @@ from _timing import fastest
 from hellinger import Pool
 from hellinger._jit import entry
 from hellinger.pool import _layout, _merge, _scan
-from hellinger.pool.pool import _EVERYTHING
+from hellinger.pool._core import EVERYTHING
 
 
 def best(*functions: Callable[[], object]) -> list[float]:
@@ -31,7 +31,7 @@ def kernel(pool: Pool) -> tuple[Callable[[], object], Callable[[], object]]:
     """The compiled ranking of 20, and the same call with nothing to rank."""
 
     def query(state: _layout.State) -> Callable[[], object]:
-        arguments = (pool.policy.rule, state, pool._strata.table, pool._t, _EVERYTHING, 1, False)
+        arguments = (pool.policy.rule, state, pool._strata.table, pool._t, EVERYTHING, 1, False)
         outputs = (np.empty(20, np.int64), np.empty((20, 4), np.int64))
         code = entry(_merge.merge, *arguments, *outputs)
         return lambda: code(*arguments, *outputs)
@@ -43,7 +43,7 @@ def full_scan(pool: Pool) -> list[tuple[int, float]]:
     """The best 20 by the compiled index of every content: one pass for the index, one for the best."""
     slots = np.arange(len(pool))
     chosen, rows = np.empty(20, np.int64), np.empty((20, 4), np.int64)
-    _scan.select(pool._store.state, 1.0, slots, pool._values(slots), _EVERYTHING, 1, False, chosen, rows)
+    _scan.select(pool._store.state, 1.0, slots, pool._values(slots), EVERYTHING, 1, False, chosen, rows)
     return list(zip(chosen.tolist(), rows[:, 1].view(float).tolist(), strict=True))
 
 

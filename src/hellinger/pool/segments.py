@@ -10,9 +10,11 @@ import numpy.typing as npt
 
 from hellinger import policies
 from hellinger.errors import require
+from hellinger.pool._checks import Names
 from hellinger.pool._ids import Id
 from hellinger.pool.departures import Departure, Leaving
-from hellinger.pool.pool import Names, Pool, Ranked
+from hellinger.pool.pool import Pool
+from hellinger.pool.rows import Ranked
 
 __all__ = ["SegmentedPool"]
 

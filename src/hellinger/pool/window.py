@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -10,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hellinger.errors import require
+from hellinger.pool._store import Store
 
-__all__ = ["Bucket", "Window"]
+__all__ = ["Bucket", "Window", "forget"]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -71,6 +73,35 @@ class Window:
         """Set the buckets, as :meth:`all` gave them."""
         *past, present = buckets
         self.ring, self._open, self.started = deque(past), [present], started
+
+
+def forget(bucket: Bucket, store: Store, owed: dict[int, float], bounds: tuple[float, float]) -> float:
+    """Subtract what was counted in a bucket; how many impressions were of items still here.
+
+    A reward may outlast its impression: the excess is set aside in ``owed``, by arrival number.
+    """
+    slots, present = store.still(bucket.key, bucket.seq)
+    items = store.state.items
+    n = items["n"][slots] - bucket.n[present]
+    s = items["s"][slots] - bucket.s[present]
+    if owed:
+        for j, seq in enumerate(bucket.seq[present].tolist()):
+            if seq in owed:
+                paid = min(owed[seq], float(bucket.s[present][j]))
+                s[j] += paid
+                owed[seq] -= paid
+                if not owed[seq] > 0:
+                    del owed[seq]
+    most = np.where(n > 0, bounds[1] * n if bounds[1] < math.inf else s, 0.0)
+    for j in np.flatnonzero(s > most).tolist():
+        seq = int(items["seq"][slots[j]])
+        owed[seq] = owed.get(seq, 0.0) + float(s[j] - most[j])
+    least = np.full(n.size, bounds[0])
+    least[n == 0] = 0.0
+    least[n > 0] *= n[n > 0]
+    items["n"][slots], items["s"][slots] = n, np.clip(s, np.minimum(least, most), most)
+    store.settle(slots)
+    return float(bucket.n[present].sum())
 
 
 def _together(parts: list[Bucket]) -> Bucket:

@@ -1,0 +1,96 @@
+"""Counts, ids and arrival numbers as users give them: as arrays, or an error that states the rule and the value."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hellinger._jit import entry
+from hellinger.families import Family
+from hellinger.pool._ids import Id
+from hellinger.pool._store import Floats, Slots, first_wrong
+from hellinger.pool.rows import plain
+
+__all__ = ["Checks", "Names", "arrivals", "single", "sized"]
+
+Names = Iterable[Id] | npt.NDArray[np.integer[Any]]
+
+
+class Checks:
+    """Checks of counts under one family of rewards."""
+
+    def __init__(self, family: Family) -> None:
+        self.family = family
+        self.low, self.high = family.mean_bounds
+        self._first_wrong = entry(first_wrong, np.empty(0), np.empty(0), True)
+
+    def one(self, impressions: float, rewards: float) -> tuple[float, float]:
+        """Impressions and rewards of one event."""
+        n, s = float(impressions), float(rewards)
+        if not (0.0 <= n < math.inf and n == int(n)):
+            raise ValueError(f"`impressions` must be a whole number and not negative, but got {impressions!r}")
+        self._reward(s)
+        return n, s
+
+    def many(self, impressions: npt.ArrayLike, rewards: npt.ArrayLike, size: int) -> tuple[Floats, Floats]:
+        """The same of so many events."""
+        pair = []
+        for name, given in (("impressions", impressions), ("rewards", rewards)):
+            try:
+                array = np.asarray(given, np.float64)
+            except (TypeError, ValueError):
+                raise ValueError(f"`{name}` must be a number or an array of numbers, but got {given!r}") from None
+            if array.shape not in ((), (size,)):
+                raise ValueError(f"`{name}` must have one entry for each of {size} ids, but got shape {array.shape}")
+            pair.append(np.ascontiguousarray(array) if array.ndim else np.full(size, array))
+        n, s = pair
+        bad_n, bad_s = self._first_wrong(n, s, self.low < 0)
+        if bad_n >= 0:
+            raise ValueError(f"`impressions` must be a whole number and not negative, but got {float(n[bad_n])!r}")
+        if bad_s >= 0:
+            self._reward(float(s[bad_s]))
+        return n, s
+
+    def totals(self, impressions: npt.ArrayLike, rewards: npt.ArrayLike, size: int) -> tuple[Floats, Floats]:
+        """The counts of so many items, each of which must be possible by itself."""
+        n, s = self.many(impressions, rewards, size)
+        wrong, shown = s != 0, n > 0
+        wrong[shown] = (s[shown] < self.low * n[shown]) | (s[shown] > self.high * n[shown])
+        if wrong.any():
+            self.refuse(float(s[wrong][0]), float(n[wrong][0]))
+        return n, s
+
+    def refuse(self, s: float, n: float) -> None:
+        """Raise for rewards that so many impressions cannot have."""
+        raise ValueError(
+            f"`{self.low:g} <= rewards/impressions <= {self.high:g}` must hold for {self.family}, "
+            f"but got rewards={plain(s)!r} for impressions={plain(n)!r}"
+        )
+
+    def _reward(self, s: float) -> None:
+        if not math.isfinite(s) or (s < 0 and self.low >= 0):
+            raise ValueError(f"`0 <= rewards` must hold for {self.family}, but got {s!r}")
+
+
+def arrivals(order: npt.ArrayLike, size: int) -> Slots:
+    """Arrival numbers of so many items."""
+    numbers = np.asarray(order)
+    if numbers.shape != (size,) or (size and numbers.dtype.kind not in "iu"):
+        raise ValueError(f"`order` must have a whole number for each of {size} ids, but got {order!r}")
+    return numbers.astype(np.int64)
+
+
+def single(name: Any) -> Id:
+    """One id, of Python's own type."""
+    return name if isinstance(name, (str, bool)) else int(name)
+
+
+def sized(ids: Names) -> Any:
+    """Ids that have a number."""
+    if isinstance(ids, (str, bytes)):
+        raise ValueError(f"`ids` must be a list, but got {ids!r}")
+    return ids if isinstance(ids, (list, tuple, range, np.ndarray)) else list(ids)

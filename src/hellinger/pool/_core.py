@@ -1,0 +1,299 @@
+"""What a pool is made of, and what its methods have in common: counting, ranking, learning, leaving."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from hellinger import families, policies
+from hellinger._jit import entry
+from hellinger.errors import require
+from hellinger.policies import Prior, _rule, next_fit
+from hellinger.pool import _merge, _prior, _scan
+from hellinger.pool._checks import Checks, Names, single
+from hellinger.pool._ids import Id
+from hellinger.pool._layout import OLDEST
+from hellinger.pool._prior import Strata
+from hellinger.pool._store import Floats, Slots, Store
+from hellinger.pool._tags import TagSets
+from hellinger.pool.departures import Departure, Leaving, Reason
+from hellinger.pool.rows import Answer, plain
+from hellinger.pool.window import Window
+
+__all__ = ["EVERYTHING", "NOBODY", "Core", "Learning", "Ties"]
+
+Learning = Literal["auto", "given"]
+Ties = Literal["random", "oldest"]
+
+EVERYTHING = np.empty(0, np.bool_)
+NOBODY: tuple[Id, ...] = ()
+_MASK = (1 << 62) - 1
+
+
+class Core:
+    """The state of a pool, and the steps that change it or rank by it; :class:`Pool` is what users call."""
+
+    def __init__(
+        self,
+        policy: str | policies.Policy = "cold-start",
+        *,
+        family: str | families.Family | None = None,
+        seed: int = 0,
+        ties: Ties = "random",
+        horizon: float | None = None,
+        window: float | None = None,
+        buckets: int = 24,
+        half_life: float | None = None,
+        leaving: Leaving | None = None,
+        learn: Learning = "auto",
+    ) -> None:
+        self.policy = policies.policy(policy, family=family).ready(horizon)
+        require(learn in ("auto", "given"), "learn is 'auto' or 'given'", learn=learn)
+        require(ties in ("random", "oldest"), "ties is 'random' or 'oldest'", ties=ties)
+        require(isinstance(seed, (int, np.integer)) and not isinstance(seed, bool), "seed is a whole number", seed=seed)
+        require(half_life is None or 0 < half_life < math.inf, "0 < half_life", half_life=half_life)
+        require(window is None or half_life is None, "a window or a half-life", window=window, half_life=half_life)
+        self.ties: Ties = ties
+        self.seed = int(seed)
+        self.leaving = (leaving or Leaving()).check()
+        rule = self.policy.rule
+        require(
+            self.leaving.share is None or (not rule.random and (rule.learns_prior or not rule.relative)),
+            "leaving.share goes with a policy whose index is an upper bound",
+            policy=self.policy.spec,
+        )
+        self.half_life = half_life
+        self.time = 0.0
+        """Where :meth:`advance` has brought the clock."""
+        self._window = None if window is None else Window(window, buckets)
+        self._window_owed: dict[int, float] = {}
+        self._reason = _why_scan(self.policy, half_life)
+        self._store = Store(grouped=not self._reason)
+        self.learning: Learning = learn
+        self._strata = Strata(None)
+        self._since = 0.0
+        """Impressions counted since the prior was set."""
+        self._due = math.inf
+        """At how many of these it is fitted again."""
+        self._bounds = self.policy.family.mean_bounds
+        self._rounds = 0.0
+        self._present = 0.0
+        """Impressions of the contents now in the pool; like _rounds, to be multiplied by _scale."""
+        self._scale = 1.0
+        self._version = 0
+        self._tags = TagSets()
+        self._departures: list[Departure] = []
+        self._stream = self.seed * 0x9E3779B97F4A7C15 & _MASK
+        self._checks = Checks(self.policy.family)
+        self._answer = Answer(1, 0)
+        if rule.learns_prior:
+            self._set_prior(Prior())
+        if not self._reason:
+            tail = EVERYTHING, 0, False, self._answer.slots, self._answer.rows
+            self._merge = entry(_merge.merge, rule, self._store.state, self._strata.table, 0.0, *tail)
+
+    def __len__(self) -> int:
+        return len(self._store)
+
+    @property
+    def _slack_bounds(self) -> tuple[float, float]:
+        """Bounds of s/n; discounted sums and counts are rounded apart, so they get a little room."""
+        if self.half_life is None:
+            return self._bounds
+        low, high = self._bounds
+        return low - 1e-9 * abs(low), high + 1e-9 * abs(high)
+
+    def _best(
+        self, k: int, exclude: Names, tags: Iterable[str] | None, among: Names | None, seed: int | None
+    ) -> tuple[int, bool]:
+        """Write places and rows; how many there are, and whether all counts are whole numbers."""
+        if type(k) is not int or k != self._answer.k:
+            self._answer = Answer(k, len(self))
+        if seed is not None:
+            require(isinstance(seed, (int, np.integer)), "seed is a whole number", seed=seed)
+            seed = int(seed) & _MASK
+        store = self._store
+        allowed = EVERYTHING
+        if tags is not None:
+            allowed = self._tags.having(tags)
+        if exclude is NOBODY:
+            return self._best_of(allowed, among, seed)
+        flags, places = store.state.items["excluded"], self._known(exclude)
+        flags[places] = 1
+        try:
+            return self._best_of(allowed, among, seed)
+        finally:
+            flags[places] = 0
+
+    def _best_of(self, allowed: npt.NDArray[np.bool_], among: Names | None, seed: int | None) -> tuple[int, bool]:
+        store = self._store
+        st, named = store.state, store.ids.names is not None
+        tie = OLDEST if self.ties == "oldest" else self._stream + self._version if seed is None else seed
+        out, rows = self._answer.slots, self._answer.rows
+        best: tuple[int, bool]
+        if among is None and store.grouped:
+            rule, prior = self.policy.rule, self._strata.table
+            best = self._merge(rule, st, prior, self._t, allowed, tie, named, out, rows)
+        else:
+            slots = np.arange(len(store)) if among is None else np.unique(self._places(among))
+            values = self._values(slots, seed)
+            best = _scan.select(st, self._scale, slots, values, allowed, tie, named, out, rows)
+        return best
+
+    def _values(self, slots: Slots, seed: int | None = None) -> Floats:
+        """Index of each of these items; where it is drawn, by this seed or the pool's own."""
+        rule, store = self.policy.rule, self._store
+        t = self._t
+        if rule.separable:
+            out = np.empty(slots.size)
+            _scan.score_each(rule, store.state, self._strata.table, self._scale, t, slots, out)
+            return out
+        items = store.items
+        everything = np.empty(len(store))
+        rng = None
+        if rule.random:
+            rng = np.random.default_rng([self.seed & _MASK, self._version] if seed is None else seed)
+        order = np.argsort(items["seq"])  # a draw belongs to a content, wherever it is kept
+        sums, pulls = items["s"][order] * self._scale, items["n"][order] * self._scale
+        drawn = np.empty(len(store))
+        _rule.fill(rule, sums, pulls, t, rng, drawn)
+        everything[order] = drawn
+        return everything[slots]
+
+    def _known(self, names: Names) -> Slots:
+        """Places of those of these ids that are in the pool."""
+        listed: Any = [names] if isinstance(names, (int, str)) else names
+        return self._store.ids.known(self._store.state.items, listed)
+
+    def _count(self, slots: Slots, n: Floats, s: Floats) -> None:
+        if self._scale == 1.0:
+            bad, total = self._store.count(slots, n, s, self._slack_bounds)
+        else:
+            bad, total = self._store.count(slots, n / self._scale, s / self._scale, self._slack_bounds)
+        if bad >= 0:
+            same = slots == slots[bad]
+            item = self._store.state.items[slots[bad]]
+            total_s, total_n = (
+                float(item["s"]) * self._scale + s[same].sum(),
+                float(item["n"]) * self._scale + n[same].sum(),
+            )
+            self._checks.refuse(float(total_s), float(total_n))
+        self._add_rounds(total)
+        self._after(slots, n, s)
+
+    def _learn(self) -> None:
+        """Fit the prior again where that is due: after an event, so that a ranking itself changes nothing."""
+        if self._since >= self._due:
+            self._set_prior(_prior.fit(self._store, self._tag_sets, self._scale))
+
+    def _set_prior(self, prior: Prior) -> None:
+        before, self._strata = self._strata, Strata(prior)
+        if self._strata.numbers != before.numbers:
+            self._strata.assign(self._store, self._tag_sets)
+        self._since = 0.0
+        self._due = next_fit(prior.plays) - prior.plays if self.learning == "auto" else math.inf
+
+    def _require_learning(self) -> None:
+        require(self.policy.rule.learns_prior, "the policy learns a prior", policy=self.policy.spec)
+
+    def _add_rounds(self, n: float, fresh: bool = True) -> None:
+        if fresh:
+            self._rounds += n
+        self._present += n
+        self._since += n * self._scale
+
+    def _drop(self, slots: Slots) -> None:
+        items = self._store.state.items
+        self._present -= float(items["n"][slots].sum())
+        kinds = items["tags"][slots]
+        self._store.remove(slots)
+        self._drop_tags(kinds)
+        self._version += 1
+
+    def _drop_tags(self, kinds: Any) -> None:
+        """Note that items no longer have these tag sets."""
+        self._tags.drop(kinds)
+
+    @property
+    def _tag_sets(self) -> list[frozenset[str]]:
+        """The tag sets by number."""
+        return self._tags.sets
+
+    @property
+    def _t(self) -> float:
+        """The round about to be played, as the rule wants it."""
+        prior = self._strata.prior
+        if prior is None:
+            return self._rounds * self._scale + 1.0
+        return self._present * self._scale * prior.focus + 1.0
+
+    def _after(self, slots: Slots, n: Floats, s: Floats) -> None:
+        """What follows from new counts."""
+        store = self._store
+        self._version += 1
+        if self._window is not None:
+            items = store.state.items[slots]
+            self._window.note(items["key"], items["seq"].astype(np.int64), n, s)
+        if store.grouped and store.crowded:
+            self._reason = f"{store.groups} distinct reward sums are too many to keep apart"
+            store.ungroup()
+        if self.leaving.impressions is not None:
+            shown = store.state.items["n"][slots] * self._scale >= self.leaving.impressions
+            self._dismiss(np.unique(slots[shown]), "graduated")
+        self._learn()
+
+    def _places(self, ids: Id | Names) -> Slots:
+        names: Any = [single(ids)] if isinstance(ids, (int, np.integer, str)) else ids
+        return self._store.ids.places(self._store.state.items, names)
+
+    def _distinct(self, ids: Id | Names) -> Slots:
+        """Places of these ids, each of which must be given once."""
+        slots = self._places(ids)
+        places, times = np.unique(slots, return_counts=True)
+        if places.size < slots.size:
+            double = self._store.ids.name(self._store.state.items, int(places[times > 1][0]))
+            raise ValueError(f"`id` must be given once, but got {double!r} twice")
+        return slots
+
+    def _set_hidden(self, ids: Id | Names, hidden: int) -> None:
+        self._store.hide(self._places(ids), hidden)
+        self._version += 1
+
+    def _served(self, found: int) -> None:
+        """Count an impression of each of the best so many."""
+        if found:
+            answer = self._answer
+            self._count(answer.slots[:found], answer.ones[:found], answer.zeros[:found])
+        self._version += 1
+
+    def _dismiss(self, slots: Slots, reason: Reason) -> None:
+        if not slots.size:
+            return
+        items = self._store.state.items
+        for name, slot in zip(self._store.ids.of(items, slots), slots.tolist(), strict=True):
+            n, s = float(items[slot]["n"]) * self._scale, float(items[slot]["s"]) * self._scale
+            age = self.time - float(items[slot]["born"])
+            self._departures.append(Departure(name, reason, plain(n), plain(s), age))
+        self._drop(slots)
+
+
+def _why_scan(policy: policies.Policy, half_life: float | None) -> str:
+    """Why contents cannot be grouped by reward sum under this policy; empty where they can."""
+    rule = policy.rule
+    if rule.learns_prior:
+        return "" if half_life is None else "discounted reward sums are seldom equal"
+    if rule.random:
+        return f"{policy.spec} draws an index for every content"
+    if rule.relative:
+        return f"{policy.spec} weighs each content against all others"
+    if not rule.monotone:
+        return f"{policy.spec} is not known to fall with impressions and rise with rewards"
+    if policy.family.mean_bounds[0] < 0:
+        return f"rewards of {policy.family} may be negative"
+    if half_life is not None:
+        return "discounted reward sums are seldom equal"
+    return ""

@@ -1,0 +1,83 @@
+"""What a pool tells of its items: rankings, one item, all of them."""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from hellinger.pool._ids import Id
+from hellinger.pool._store import Floats, Slots
+
+__all__ = ["Answer", "Ranked", "Stats", "Table", "plain"]
+
+
+class Ranked(NamedTuple):
+    """A content in a ranking: its id, its index, and the counts behind it."""
+
+    id: Id
+    score: float
+    impressions: float
+    rewards: float
+
+
+class Stats(NamedTuple):
+    """What is known of one content."""
+
+    impressions: float
+    rewards: float
+    mean: float
+    score: float
+    age: float
+    tags: frozenset[str]
+    hidden: bool
+
+
+class Table(NamedTuple):
+    """What is known of many items, a column each; the scores of a policy that draws them are NaN."""
+
+    ids: list[Id]
+    impressions: Floats
+    rewards: Floats
+    scores: Floats
+    tags: list[frozenset[str]]
+    hidden: npt.NDArray[np.bool_]
+
+
+# Rows of a ranking as compiled code leaves them. Making Python objects of them is half of a ranking's time.
+_WHOLE, _REAL = struct.Struct("=qdqq"), struct.Struct("=qddd")
+_new, _RANKED = tuple.__new__, itertools.repeat(Ranked)  # a third of the time that Ranked(…) takes
+
+
+class Answer:
+    """The arrays that compiled code writes a ranking of k items to: places, and rows of id, index and counts."""
+
+    def __init__(self, k: int, most: int) -> None:
+        if not (isinstance(k, (int, np.integer)) and k >= 1):
+            raise ValueError(f"`1 <= k` must hold, but got k={k!r}")
+        self.k = min(int(k), most)
+        self.slots: Slots = np.empty(self.k, np.int64)
+        self.rows: Any = np.empty((self.k, 4), np.int64)
+        self.ones, self.zeros = np.ones(self.k), np.zeros(self.k)
+        self._bytes = self.rows.reshape(-1).view(np.uint8).data
+
+    def ranked(self, found: int, whole: bool, names: list[Id] | None) -> list[Ranked]:
+        """The first so many; counts are ``whole`` numbers or floats, ids are in the rows or, by place, in ``names``."""
+        rows: Iterable[Any] = (_WHOLE if whole else _REAL).iter_unpack(self._bytes[: found * _WHOLE.size])
+        if names is not None:
+            rows = [(names[slot], score, n, s) for slot, score, n, s in rows]
+        return list(map(_new, _RANKED, rows))
+
+    def scores(self, found: int) -> list[float]:
+        """The indices of the first so many."""
+        scores: list[float] = self.rows[:found, 1].view(np.float64).tolist()
+        return scores
+
+
+def plain(x: float) -> float:
+    """The same number, written as a whole one where it is."""
+    return int(x) if x.is_integer() else x
