@@ -79,7 +79,7 @@ def live(
     """
     held = site.contents
     merging = rule is not None and rule.separable
-    store = Store(ordered=False, grouped=merging)
+    store = Store(grouped=merging)
     store.add(np.arange(held), held, n=0.0, s=0.0, tags=0, stratum=0, born=0.0)
     prior = Prior(rule, learned=learned)
     rng = np.random.default_rng(seed)
@@ -125,5 +125,5 @@ def _renew(store: Store, slots: Slots, first: int) -> None:
     """Put contents not seen before into these places."""
     items = store.state.items
     items["n"][slots], items["s"][slots] = 0.0, 0.0
-    items["key"][slots] = items["seq"][slots] = np.arange(first, first + slots.size)
+    items["key"][slots] = np.arange(first, first + slots.size)
     store.settle(slots)

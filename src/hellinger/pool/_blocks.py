@@ -1,4 +1,4 @@
-"""Blocks of the arena: allocated by powers of two, ordered as binary heaps."""
+"""Blocks of the arena: allocated by powers of two; those of groups are binary heaps."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
 
 from hellinger._jit import inline
 from hellinger.pool._layout import ARENA_TOP, FREE, NONE, WANTED
 
-__all__ = ["allocate", "available", "cost", "move", "pop", "push", "release", "smallest"]
+__all__ = ["allocate", "available", "cost", "fetch", "move", "pop", "push", "release", "smallest"]
 
-Ints = npt.NDArray[np.int32]
+Ints = npt.NDArray[np.int64]
 Meta = npt.NDArray[np.int64]
 
 
@@ -59,11 +63,42 @@ def smallest(size: Any) -> Any:
     return log2
 
 
-@inline
-def move(arena: Ints, start: Any, size: Any, other: Ints, to: Any) -> None:
-    """Copy the entries of a block."""
-    for j in range(size):
-        other[to + j] = arena[start + j]
+def _move(_context: Any, arena: Any, start: Any, size: Any, other: Any, to: Any) -> Any:
+    """Copy so many entries of an arena to another, or to another place in it that may overlap.
+
+    One call of memmove: a loop that may overlap is not vectorised, and took several times as long.
+    """
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        first, second = (context.make_array(signature.args[j])(context, builder, arguments[j]).data for j in (0, 3))
+        count = arguments[2]
+        cgutils.raw_memmove(
+            builder, builder.gep(second, [arguments[4]]), builder.gep(first, [arguments[1]]), count, np.int64().itemsize
+        )
+        return context.get_dummy_value()
+
+    whole = types.int64
+    return types.void(arena, whole, whole, other, whole), build
+
+
+move: Any = intrinsic(_move)
+
+
+def _fetch(_context: Any, array: Any, at: Any) -> Any:
+    """Ask memory for an entry of an array, so that it is there once it is needed."""
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        entry = builder.bitcast(builder.gep(data, [arguments[1]]), cgutils.voidptr_t)
+        kind = ir.FunctionType(ir.VoidType(), [entry.type] + 3 * [cgutils.int32_t])
+        code = builder.module.declare_intrinsic("llvm.prefetch", [entry.type], kind)
+        builder.call(code, [entry, *(cgutils.int32_t(option) for option in (0, 3, 1))])  # to read, to stay, data
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64), build
+
+
+fetch: Any = intrinsic(_fetch)
 
 
 @inline
@@ -83,26 +118,18 @@ def _rise(arena: Ints, start: int, hole: int, x: int, keys: Any, where: Any) -> 
 
 
 @inline
-def push(arena: Ints, start: int, size: int, x: int, keys: Any, where: Any, ordered: bool) -> None:
-    """Put x into a block of that size: in its place of the heap, or last."""
-    if ordered:
-        _rise(arena, start, size, x, keys, where)
-    else:
-        arena[start + size] = x
-        where[x] = size
+def push(arena: Ints, start: int, size: int, x: int, keys: Any, where: Any) -> None:
+    """Put x into the heap of that size."""
+    _rise(arena, start, size, x, keys, where)
 
 
 @inline
-def pop(arena: Ints, start: int, size: int, hole: int, keys: Any, where: Any, ordered: bool) -> None:
-    """Take the entry at position ``hole`` out of a block; the last one fills its place."""
+def pop(arena: Ints, start: int, size: int, hole: int, keys: Any, where: Any) -> None:
+    """Take the entry at position ``hole`` out of the heap; the last one fills its place."""
     last = size - 1
     if hole == last:
         return
     x = arena[start + last]
-    if not ordered:
-        arena[start + hole] = x
-        where[x] = hole
-        return
     if _rise(arena, start, hole, x, keys, where) != hole:
         return
     key = keys[x]

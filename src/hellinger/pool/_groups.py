@@ -10,6 +10,7 @@ import numpy.typing as npt
 from hellinger._jit import borrowed, inline, jit
 from hellinger._random import scramble as mix
 from hellinger.pool import _blocks as blocks
+from hellinger.pool import _members as members
 from hellinger.pool._layout import (
     ARENA_TOP,
     CELLS,
@@ -21,18 +22,20 @@ from hellinger.pool._layout import (
     NONE,
     ORDER,
     OWNER_SHIFT,
-    SORTED,
     State,
 )
 
-__all__ = ["detach", "held", "mix", "pack", "place", "remap", "renumber", "settle", "tight"]
+__all__ = ["borrow", "detach", "mix", "pack", "place", "remap", "renumber", "settle", "settle_all", "tight"]
 
 Slots = npt.NDArray[np.int64]
 
+_AHEAD, _FAR = 16, 1 << 16
+"""Items whose memory is asked for together, and how many there must be for it to be worth while."""
+
 
 @inline
-def held(st: State) -> State:
-    """The same state for the length of a kernel's call, during which the pool holds on to it."""
+def borrow(st: State) -> State:
+    """The same state for the length of a kernel's call, during which the pool owns it."""
     return State(
         borrowed(st.items),
         borrowed(st.cells),
@@ -48,12 +51,6 @@ def held(st: State) -> State:
 def _group(st: State, cell: Any) -> Any:
     """The group of a cell."""
     return st.groups[cell["owner"] >> OWNER_SHIFT]
-
-
-@inline
-def _log2(cell: Any) -> Any:
-    """log2 of the capacity of a cell's block."""
-    return cell["owner"] & ((1 << OWNER_SHIFT) - 1)
 
 
 @inline
@@ -120,7 +117,7 @@ def tight(st: State) -> Any:
         total += 1 << blocks.smallest(st.groups[st.order[p]]["size"])
     for c in range(st.meta[CELLS]):
         if st.cells[c]["size"] > 0:
-            total += 1 << blocks.smallest(st.cells[c]["size"])
+            total += members.footprint(st.arena, st.meta, st.cells[c])
     return total
 
 
@@ -136,11 +133,7 @@ def pack(st: State, arena: Any) -> None:
     for c in range(st.meta[CELLS]):
         cell = st.cells[c]
         if cell["size"] > 0:
-            log2 = blocks.smallest(cell["size"])
-            blocks.move(st.arena, cell["start"], cell["size"], arena, top)
-            cell["start"] = top
-            cell["owner"] = cell["owner"] >> OWNER_SHIFT << OWNER_SHIFT | log2
-            top += 1 << log2
+            top = members.move(st.arena, st.meta, cell, arena, top)
     st.meta[FREE:] = NONE
     st.meta[ARENA_TOP] = top
 
@@ -167,24 +160,15 @@ def detach(st: State, i: int) -> None:
     if c == NONE:
         return
     cell = st.cells[c]
-    blocks.pop(
-        st.arena,
-        cell["start"],
-        cell["size"],
-        st.items[i]["where"],
-        st.items["seq"],
-        st.items["where"],
-        meta[SORTED] != 0,
-    )
+    members.remove(st, cell, i)
     st.items[i]["cell"] = NONE
-    cell["size"] -= 1
     if cell["size"] > 0:
         return
-    blocks.release(st.arena, meta, cell["start"], _log2(cell))
+    members.release(st.arena, meta, cell)
     g = cell["owner"] >> OWNER_SHIFT
     group = st.groups[g]
     _unmap(st, _find(st, group["stratum"], group["s"], cell["n"]))
-    blocks.pop(st.arena, group["start"], group["size"], cell["where"], st.cells["n"], st.cells["where"], True)
+    blocks.pop(st.arena, group["start"], group["size"], cell["where"], st.cells["n"], st.cells["where"])
     group["size"] -= 1
     cell["owner"] = meta[FREE_CELL]
     meta[FREE_CELL] = c
@@ -199,15 +183,6 @@ def detach(st: State, i: int) -> None:
         st.order[j] = st.order[j + 1]
     group["stratum"] = meta[FREE_GROUP]
     meta[FREE_GROUP] = g
-
-
-@inline
-def _grow_block(st: State, start: int, size: int, log2: int) -> Any:
-    """Move a full block into one twice as large; returns its start."""
-    larger = blocks.allocate(st.arena, st.meta, log2 + 1)
-    blocks.move(st.arena, start, size, st.arena, larger)
-    blocks.release(st.arena, st.meta, start, log2)
-    return larger
 
 
 @inline
@@ -241,11 +216,11 @@ def _new_cell(st: State, stratum: int, s: float, n: float, place: int) -> Any:
     if exists:
         group = st.groups[st.order[p]]
         exists = group["s"] == s and group["stratum"] == stratum
-    wanted = blocks.cost(meta, 0)
+    wanted = np.int64(0)
     if not exists:
-        wanted += 1
+        wanted = blocks.cost(meta, 0)
     elif group["size"] == 1 << group["log2"]:
-        wanted += blocks.cost(meta, group["log2"] + 1)
+        wanted = blocks.cost(meta, group["log2"] + 1)
     if (
         (meta[FREE_CELL] == NONE and meta[CELLS] == st.cells.size)
         or 4 * (meta[LIVE_CELLS] + 1) > 3 * st.map.size
@@ -266,13 +241,15 @@ def _new_cell(st: State, stratum: int, s: float, n: float, place: int) -> Any:
     cell["n"] = n
     cell["owner"] = g << OWNER_SHIFT
     cell["size"] = 0
-    cell["start"] = blocks.allocate(st.arena, meta, 0)
     st.map[place] = c
     group = st.groups[g]
     if group["size"] == 1 << group["log2"]:
-        group["start"] = _grow_block(st, group["start"], group["size"], group["log2"])
+        larger = blocks.allocate(st.arena, meta, group["log2"] + 1)
+        blocks.move(st.arena, group["start"], group["size"], st.arena, larger)
+        blocks.release(st.arena, meta, group["start"], group["log2"])
+        group["start"] = larger
         group["log2"] += 1
-    blocks.push(st.arena, group["start"], group["size"], c, st.cells["n"], st.cells["where"], True)
+    blocks.push(st.arena, group["start"], group["size"], c, st.cells["n"], st.cells["where"])
     group["size"] += 1
     group["head"] = st.cells[st.arena[group["start"]]]["n"]
     return c
@@ -288,15 +265,8 @@ def attach(st: State, i: int) -> bool:
         c = _new_cell(st, item["stratum"], item["s"], item["n"], place)
         if c == NONE:
             return False
-    cell = st.cells[c]
-    log2 = _log2(cell)
-    if cell["size"] == 1 << log2:
-        if not blocks.available(st.arena, st.meta, blocks.cost(st.meta, log2 + 1)):
-            return False
-        cell["start"] = _grow_block(st, cell["start"], cell["size"], log2)
-        cell["owner"] += 1
-    blocks.push(st.arena, cell["start"], cell["size"], i, st.items["seq"], st.items["where"], st.meta[SORTED] != 0)
-    cell["size"] += 1
+    if not members.add(st, st.cells[c], i):
+        return False
     item["cell"] = c
     return True
 
@@ -316,14 +286,49 @@ def settle(st: State, i: int) -> bool:
     return attach(st, i)
 
 
-@jit
-def place(st: State, slots: Slots, first: int) -> int:
+@inline
+def _foresee(st: State, slots: Slots, first: Any, last: Any, homes: Slots) -> None:
+    """Ask memory for what settling these items will touch: all at once, instead of waiting for one after the other."""
+    if st.items.size < _FAR:
+        return
+    for j in range(last, min(last + _AHEAD, slots.size)):
+        blocks.fetch(st.items, slots[j])
+    for j in range(first, last):
+        item = st.items[slots[j]]
+        homes[j - first] = _home(item["stratum"], item["s"], item["n"], st.map.size)
+        blocks.fetch(st.map, homes[j - first])
+        if item["cell"] != NONE:
+            blocks.fetch(st.cells, item["cell"])
+    for j in range(first, last):
+        c = st.items[slots[j]]["cell"]
+        if c != NONE:
+            members.fetch(st, st.cells[c], slots[j])
+        c = st.map[homes[j - first]]
+        if c != NONE:
+            blocks.fetch(st.cells, c)
+    for j in range(first, last):
+        c = st.map[homes[j - first]]
+        if c != NONE:
+            members.fetch(st, st.cells[c], slots[j])
+
+
+@inline
+def settle_all(st: State, slots: Slots, first: Any) -> Any:
     """Settle these items from the first-th on; returns how many are settled, fewer than all where room lacks."""
-    st = held(st)
-    for j in range(first, slots.size):
-        if not settle(st, slots[j]):
-            return j
+    homes = np.empty(_AHEAD, np.int64)
+    for start in range(first, slots.size, _AHEAD):
+        end = min(start + _AHEAD, slots.size)
+        _foresee(st, slots, start, end, homes)
+        for j in range(start, end):
+            if not settle(st, slots[j]):
+                return j
     return slots.size
+
+
+@jit
+def place(st: State, slots: Slots, first: int) -> Any:
+    """:func:`settle_all`, from outside."""
+    return settle_all(borrow(st), slots, first)
 
 
 @inline
@@ -332,4 +337,4 @@ def renumber(st: State, old: int, new: int) -> None:
     st.items[new] = st.items[old]
     c = st.items[new]["cell"]
     if c != NONE:
-        st.arena[st.cells[c]["start"] + st.items[new]["where"]] = new
+        members.point(st, st.cells[c], new)

@@ -16,7 +16,7 @@ from hellinger._jit import entry, inline, jit
 from hellinger.pool._groups import mix
 from hellinger.pool._layout import ITEM, NONE
 
-__all__ = ["Id", "Ids", "forget", "point"]
+__all__ = ["Id", "Ids", "forget", "point", "whole"]
 
 Id = int | str
 Keys = npt.NDArray[np.int64]

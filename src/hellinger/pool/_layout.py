@@ -1,8 +1,8 @@
-"""Where a pool keeps its contents: a few arrays that compiled code shares.
+"""Where a pool keeps its items: a few arrays that compiled code shares.
 
-An *item* is a content. Items with the same stratum, reward sum and impressions share a *cell*, since
-they share an index; cells with the same stratum and reward sum form a *group*. Each cell owns a block of
-item numbers in the arena, each group a block of cell numbers; blocks grow by doubling and are recycled.
+Items with the same stratum, reward sum and impressions share a *cell*, since they share an index; cells with
+the same stratum and reward sum form a *group*. The items of a cell lie in the arena in order of arrival (see
+``_members``), the cells of a group in a block there that is a heap. Blocks grow by doubling and are recycled.
 """
 
 from __future__ import annotations
@@ -25,11 +25,15 @@ __all__ = [
     "ITEM",
     "LIVE_CELLS",
     "META",
+    "MOST_ARRIVALS",
     "MOST_ITEMS",
+    "NODE",
     "NONE",
+    "OLDEST",
     "ORDER",
     "OWNER_SHIFT",
-    "SORTED",
+    "PLACE_BITS",
+    "TREE",
     "WANTED",
     "State",
     "empty",
@@ -43,33 +47,36 @@ ITEM = np.dtype(
     [
         ("n", np.float64),  # whole numbers stay exact to 2⁵³
         ("s", np.float64),
-        ("seq", np.int64),  # order of arrival
-        ("key", np.int64),  # the id itself, or its hash
-        ("born", np.float64),
+        ("seq", np.uint32),  # order of arrival
         ("cell", np.int32),  # NONE where the item is hidden, or the pool scans
-        ("where", np.int32),  # position in the cell's block
-        ("tags", np.int32),
         ("stratum", np.int8),
         ("hidden", np.int8),
         ("excluded", np.int8),  # by the present query
+        ("tags", np.int32),
+        ("key", np.int64),  # the id itself, or its hash
+        ("born", np.float64),
     ],
     align=True,
 )
-"""56 bytes, together: an event touches nothing else of an item."""
+"""48 bytes, together: an event touches nothing else of an item."""
 
 CELL = np.dtype(
     [
         ("n", np.float64),
-        ("start", np.int32),
+        ("start", np.int32),  # of its block or tree; the item itself where there is but one
         ("size", np.int32),
-        ("owner", np.int32),  # its group and the block's capacity, see below; next free cell while unused
+        ("owner", np.int32),  # its group and the kind of its block, see below; next free cell while unused
         ("where", np.int32),  # position in the group's block
     ],
     align=True,
 )
-"""24 bytes: in a worn pool most contents have a cell of their own."""
+"""24 bytes: in a worn pool most items have a cell of their own."""
 OWNER_SHIFT = 5
-"""``owner`` is the group's number, and in the lowest bits log2 of the capacity of the cell's block."""
+"""``owner`` is the group's number, and in the lowest bits how the items are stored.
+
+0: one item, without a block. Up to ``TREE``: log2 of the capacity of a sorted block. From ``TREE`` on: a tree, and its
+height."""
+TREE = 16
 
 GROUP = np.dtype(
     [
@@ -83,12 +90,19 @@ GROUP = np.dtype(
     align=True,
 )
 
-COUNT, CELLS, LIVE_CELLS, FREE_CELL, GROUPS, FREE_GROUP, ORDER, ARENA_TOP, WANTED, SORTED, FREE = range(11)
+COUNT, CELLS, LIVE_CELLS, FREE_CELL, GROUPS, FREE_GROUP, ORDER, ARENA_TOP, WANTED, NODE, FREE = range(11)
 META = FREE + 31
 """Slots of ``State.meta``: counts, heads of free lists, and from FREE on one free list for each block size."""
 
-MOST_ITEMS = 1 << 28
-"""Entries of the arena are numbered by 31 bits, and a content may need several."""
+PLACE_BITS = 28
+MOST_ITEMS = 1 << PLACE_BITS
+"""An item's entry in the arena has its place in the lowest bits and its arrival number above."""
+MOST_ARRIVALS = 1 << 32
+NODE_LOG2 = 7
+"""log2 of the entries of a sorted block at most, and of a node where items are too many for one."""
+
+OLDEST = -1
+"""Given as the seed of a ranking: items of equal index come oldest first, not in random order."""
 
 
 class State(NamedTuple):
@@ -99,25 +113,25 @@ class State(NamedTuple):
     groups: Any
     order: npt.NDArray[np.int32]
     """Groups by stratum and reward sum, ascending: the busiest end is the cheap one to insert at."""
-    arena: npt.NDArray[np.int32]
+    arena: npt.NDArray[np.int64]
     map: npt.NDArray[np.int32]
     """Open-addressing table from (stratum, s, n) to a cell."""
     meta: npt.NDArray[np.int64]
 
 
-def empty(items: int, *, ordered: bool, cells: int = 64, groups: int = 16, arena: int = 8) -> State:
+def empty(items: int, *, cells: int = 64, groups: int = 16, arena: int = 8) -> State:
     """A state without items, with room for so many."""
     meta = np.zeros(META, np.int64)
     meta[FREE_CELL] = meta[FREE_GROUP] = NONE
     meta[FREE:] = NONE
-    meta[SORTED] = ordered
+    meta[NODE] = NODE_LOG2
     size = 1 << (2 * cells - 1).bit_length()
     return State(
         np.zeros(items, ITEM),
         np.zeros(cells, CELL),
         np.zeros(groups, GROUP),
         np.zeros(groups, np.int32),
-        np.zeros(arena, np.int32),
+        np.zeros(arena, np.int64),
         np.full(size, NONE, np.int32),
         meta,
     )

@@ -21,9 +21,11 @@ import numpy.typing as npt
 
 from hellinger._jit import borrowed, helper, inline, jit
 from hellinger.policies import _dispatch as d
+from hellinger.pool import _blocks as blocks
 from hellinger.pool import _heap as heap
-from hellinger.pool._groups import held, mix
-from hellinger.pool._layout import COUNT, NONE, ORDER, SORTED, State
+from hellinger.pool import _members as members
+from hellinger.pool._groups import borrow, mix
+from hellinger.pool._layout import COUNT, NONE, OLDEST, ORDER, State
 
 __all__ = ["eligible", "merge", "report"]
 
@@ -45,68 +47,116 @@ def _bound(score: float) -> float:
     return score + _SLACK * abs(score)
 
 
+# Items of equal index are those of several cells, in the order of stratum, reward sum and impressions, taken as one
+# array: for each cell its start, its kind, and where it ends in that array. In place of a start, a cell of one item has
+# that item itself.
+
+
 @inline
 def _take_oldest(
-    st: State, starts: Ints, ends: Ints, count: Any, allowed: Any, queue: Any, slots: Any, found: Any
+    st: State, starts: Ints, kinds: Ints, ends: Ints, count: Any, allowed: Any, queue: Any, slots: Any, found: Any
 ) -> Any:
-    """Fill ``slots`` from blocks of equal index, oldest first: a merge over their heaps. NONE where room lacks."""
+    """Fill ``slots`` from cells of equal index, oldest first: a merge of what each has in order of arrival."""
     size = np.int64(0)
     for j in range(count):
-        seq = st.items[st.arena[starts[j]]]["seq"]
-        length = ends[j] - (ends[j - 1] if j > 0 else 0)
-        heap.push(queue, size, -float(seq), starts[j], np.int64(0), float(length))
-        size += 1
+        size = _next_oldest(st, starts, kinds, queue, size, j, np.int64(0))
     while size > 0 and found < slots.size:
-        start, position, length = queue[0]["a"], queue[0]["b"], queue[0]["value"]
+        j, at, i = queue[0]["a"], queue[0]["b"] + 1, np.int64(queue[0]["value"])
         heap.drop(queue, size)
         size -= 1
-        i = st.arena[start + position]
         if eligible(st, i, allowed):
             slots[found] = i
             found += 1
-        if size + 2 > queue.size:
-            return NONE
-        for child in range(2 * position + 1, min(2 * position + 3, np.int64(length))):
-            heap.push(queue, size, -float(st.items[st.arena[start + child]]["seq"]), start, child, length)
-            size += 1
+        if at < ends[j] - (ends[j - 1] if j > 0 else 0):
+            size = _next_oldest(st, starts, kinds, queue, size, j, at)
     return found
 
 
 @inline
-def _address(starts: Ints, ends: Ints, count: Any, at: Any) -> Any:
-    """Where the at-th entry of these blocks, taken as one, is in the arena."""
-    low, left = np.int64(0), count
-    while left > 1:  # by halves whatever is found, so that there is no branch to mispredict
-        half = left >> 1
-        low += half if ends[low + half - 1] <= at else 0
-        left -= half
-    return starts[low] + at - (ends[low - 1] if low > 0 else 0)
+def _next_oldest(st: State, starts: Ints, kinds: Ints, queue: Any, size: Any, j: Any, at: Any) -> Any:
+    """Add the at-th item of the j-th cell to a heap by age."""
+    entry = starts[j] if kinds[j] == 0 else st.arena[members.select(st.arena, st.meta, starts[j], kinds[j], at)]
+    i = members.place_of(entry)
+    heap.push(queue, size, -float(st.items[i]["seq"]), j, at, float(i))
+    return size + 1
 
 
 @inline
-def _swap(arena: Any, starts: Ints, ends: Ints, count: Any, step: Any, stream: Any) -> Any:
-    """Exchange the step-th entry of these blocks with one drawn from it and those after it; returns that."""
+def _locate(st: State, starts: Ints, kinds: Ints, ends: Ints, count: Any, at: Any) -> Any:
+    """Where the at-th entry of these cells is in the arena; −1 − j where it is that of the j-th cell, alone in it."""
+    j, left = np.int64(0), count
+    while left > 1:  # by halves whatever is found, so that there is no branch to mispredict
+        half = left >> 1
+        j += half if ends[j + half - 1] <= at else 0
+        left -= half
+    if kinds[j] == 0:
+        return -1 - j
+    return members.select(st.arena, st.meta, starts[j], kinds[j], at - (ends[j - 1] if j > 0 else 0))
+
+
+@inline
+def _draw(st: State, starts: Ints, kinds: Ints, ends: Ints, count: Any, step: Any, stream: Any) -> Any:
+    """Where the step-th entry of these cells is, and where one drawn from it and those after it."""
     draw = float(mix(stream + np.uint64(step)) >> np.uint64(11)) * 2.0**-53
-    a = _address(starts, ends, count, step)
-    b = _address(starts, ends, count, step + np.int64(draw * (ends[count - 1] - step)))
-    arena[a], arena[b] = arena[b], arena[a]
-    return arena[a]
+    a = _locate(st, starts, kinds, ends, count, step)
+    return a, _locate(st, starts, kinds, ends, count, step + np.int64(draw * (ends[count - 1] - step)))
+
+
+@inline
+def _swap(st: State, starts: Ints, kinds: Ints, ends: Ints, count: Any, step: Any, stream: Any, log: Ints) -> Any:
+    """Exchange the two entries that :func:`_draw` finds, or has found; returns what is the first then."""
+    if 2 * step + 1 < log.size:
+        a, b = log[2 * step], log[2 * step + 1]
+    else:
+        a, b = _draw(st, starts, kinds, ends, count, step, stream)
+    one = st.arena[a] if a >= 0 else starts[-1 - a]
+    other = st.arena[b] if b >= 0 else starts[-1 - b]
+    if a >= 0:
+        st.arena[a] = other
+    else:
+        starts[-1 - a] = other
+    if b >= 0:
+        st.arena[b] = one
+    else:
+        starts[-1 - b] = one
+    return other
 
 
 @inline
 def _take_random(
-    st: State, starts: Ints, ends: Ints, count: Any, allowed: Any, slots: Any, found: Any, stream: Any
+    st: State,
+    starts: Ints,
+    kinds: Ints,
+    ends: Ints,
+    count: Any,
+    allowed: Any,
+    log: Ints,
+    slots: Any,
+    found: Any,
+    stream: Any,
 ) -> Any:
-    """Fill ``slots`` from blocks of equal index in uniformly random order, by shuffling in place and back."""
+    """Fill ``slots`` from cells of equal index in uniformly random order, by shuffling in place and back.
+
+    As many as are still wanted at a time, in steps that ask memory for what the next one touches.
+    """
     steps = np.int64(0)
     while steps < ends[count - 1] and found < slots.size:
-        i = _swap(st.arena, starts, ends, count, steps, stream)
-        steps += 1
-        if eligible(st, i, allowed):
-            slots[found] = i
-            found += 1
+        last, new = min(steps + slots.size - found, ends[count - 1]), found
+        for step in range(steps, min(last, log.size >> 1)):
+            log[2 * step], log[2 * step + 1] = _draw(st, starts, kinds, ends, count, step, stream)
+            blocks.fetch(st.arena, max(log[2 * step + 1], 0))
+        for step in range(steps, last):
+            i = members.place_of(_swap(st, starts, kinds, ends, count, step, stream, log))
+            slots[new] = i
+            new += 1
+            blocks.fetch(st.items, i)
+        for j in range(found, new):
+            if eligible(st, slots[j], allowed):
+                slots[found] = slots[j]
+                found += 1
+        steps = last
     for step in range(steps - 1, -1, -1):
-        _swap(st.arena, starts, ends, count, step, stream)
+        _swap(st, starts, kinds, ends, count, step, stream, log)
     return found, stream + np.uint64(steps)
 
 
@@ -156,10 +206,10 @@ def _search(
     work: Any,
 ) -> Any:
     """:func:`merge` in this much room; NONE where it lacks."""
-    st, prior, allowed, slots, rows = held(st), borrowed(prior), borrowed(allowed), borrowed(slots), borrowed(rows)
+    st, prior, allowed, slots, rows = borrow(st), borrowed(prior), borrowed(allowed), borrowed(slots), borrowed(rows)
     heaps, ties, work = borrowed(heaps), borrowed(ties), borrowed(work)
     queue, ready, ages = heaps[:room], heaps[room : 2 * room], heaps[2 * room :]
-    starts, ends = ties[:room], ties[room:]
+    starts, kinds, ends, log = ties[:room], ties[room : 2 * room], ties[2 * room : 3 * room], ties[3 * room :]
     arms = float(st.meta[COUNT])
     size = _stairs(rule, st, prior, t, arms, st.meta[ORDER] - 1, np.int64(0), queue, np.int64(0), work)
     waiting = np.int64(0)
@@ -167,24 +217,24 @@ def _search(
     found = np.int64(0)
     while found < slots.size and (size > 0 or waiting > 0):
         while size > 0 and (waiting == 0 or queue[0]["key"] >= ready[0]["key"]):
-            # A step of the staircase is (place in the order, −1 − lowest place of its run),
-            # any other cell (group, place in the group's heap).
+            # A cell is (its group's place in the order, its place in the group's heap),
+            # a step of the staircase (place in the order, −1 − lowest place of its run).
             a, b, score = queue[0]["a"], queue[0]["b"], queue[0]["value"]
             heap.drop(queue, size)
             size -= 1
             if size + 2 + (a + b + 1 if b < 0 else 0) > queue.size or waiting == ready.size:
                 return NONE
-            g = np.int64(st.order[a]) if b < 0 else a
             position = np.int64(0) if b < 0 else b
-            group = st.groups[g]
-            heap.push(ready, waiting, score, np.int64(st.arena[group["start"] + position]), np.int64(0), 0.0)
+            group = st.groups[st.order[a]]
+            c = st.arena[group["start"] + position]
+            heap.push(ready, waiting, score, c, a, st.cells[c]["n"])
             waiting += 1
             s = group["s"] + prior[group["stratum"], 0]
             extra = prior[group["stratum"], 1]
             for child in range(2 * position + 1, min(2 * position + 3, group["size"])):
                 n = st.cells[st.arena[group["start"] + child]]["n"] + extra
                 score = d.score(rule, s, n, t, arms)
-                heap.push(queue, size, _bound(score), g, child, score)
+                heap.push(queue, size, _bound(score), a, child, score)
                 size += 1
             if b < 0:
                 size = _stairs(rule, st, prior, t, arms, a - 1, -1 - b, queue, size, work)
@@ -194,17 +244,15 @@ def _search(
         while waiting > 0 and ready[0]["key"] == best:
             cell = st.cells[ready[0]["a"]]
             total += cell["size"]
-            starts[count], ends[count] = cell["start"], total
+            starts[count], kinds[count], ends[count] = cell["start"], members.kind(cell), total
             count += 1
             heap.drop(ready, waiting)
             waiting -= 1
         before = found
-        if st.meta[SORTED] != 0:
-            found = _take_oldest(st, starts, ends, count, allowed, ages, slots, found)
-            if found == NONE:
-                return NONE
+        if seed == OLDEST:
+            found = _take_oldest(st, starts, kinds, ends, count, allowed, ages, slots, found)
         else:
-            found, stream = _take_random(st, starts, ends, count, allowed, slots, found, stream)
+            found, stream = _take_random(st, starts, kinds, ends, count, allowed, log, slots, found, stream)
         for j in range(before, found):
             rows[j, 1] = np.float64(best).view(np.int64)
     return found
@@ -214,12 +262,12 @@ def _search(
 def merge(
     rule: Any, st: State, prior: Floats, t: float, allowed: Any, seed: Any, named: Any, slots: Any, rows: Any
 ) -> Any:
-    """Write the best eligible items, best first, and their :func:`report`."""
-    groups, ordered = st.meta[ORDER], st.meta[SORTED] != 0
+    """Write the best eligible items, best first, and their :func:`report`; ties by ``seed``, which may be OLDEST."""
+    groups = st.meta[ORDER]
     room = 2 * groups + 2 * slots.size
     while True:  # more is needed only where filters skip many
-        heaps = np.empty((3 if ordered else 2) * room, heap.ENTRY)
-        ties, work = np.empty(2 * room, np.int64), np.empty((4, groups))
+        heaps = np.empty((3 if seed == OLDEST else 2) * room, heap.ENTRY)
+        ties, work = np.empty(5 * room, np.int64), np.empty((4, groups))
         found = _search(rule, st, prior, t, allowed, seed, slots, rows, room, heaps, ties, work)
         if found != NONE:
             return found, report(st.items, 1.0, named, slots, found, rows)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from hellinger._jit import helper, jit
 from hellinger.policies import _dispatch as d
 from hellinger.pool._groups import mix
-from hellinger.pool._layout import COUNT, SORTED, State
+from hellinger.pool._layout import COUNT, OLDEST, State
 from hellinger.pool._merge import eligible, report
 
 __all__ = ["score_each", "select"]
@@ -46,7 +46,7 @@ def select(
     best: Any,
     rows: Any,
 ) -> Any:
-    """Write the best of these items and their report; ties by age, or by a hash drawn for this query."""
+    """Write the best of these items and their report; ties by a hash of ``seed`` and age, or by age if it is OLDEST."""
     k = best.size
     scores, ties = np.empty(k), np.empty(k, np.uint64)
     found = 0
@@ -59,7 +59,7 @@ def select(
         if item["hidden"] != 0 or not eligible(st, i, allowed):
             continue
         tie = np.uint64(item["seq"])
-        if st.meta[SORTED] == 0:
+        if seed != OLDEST:
             tie = mix(mix(seed) ^ mix(tie))
         if found == k and _worse(score, tie, scores[k - 1], ties[k - 1]):
             continue

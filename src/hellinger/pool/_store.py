@@ -1,4 +1,4 @@
-"""The contents of a pool: arrays, ids and tags, with growth and the bookkeeping of cells."""
+"""The items of a pool: arrays, ids and tags, with growth and the bookkeeping of cells."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import numpy.typing as npt
 
 from hellinger._jit import borrowed, entry, inline, jit
 from hellinger.pool import _groups
-from hellinger.pool._ids import Id, Ids, forget, point
+from hellinger.pool._ids import Id, Ids, forget, point, whole
 from hellinger.pool._layout import (
     CELLS,
     COUNT,
     GROUPS,
     LIVE_CELLS,
+    MOST_ARRIVALS,
     MOST_ITEMS,
     NONE,
     ORDER,
-    SORTED,
     WANTED,
     State,
     empty,
@@ -49,7 +49,7 @@ def _fits(n: float, s: float, low: float, high: float) -> bool:
 @jit
 def count_one(st: State, grouped: bool, i: int, dn: float, ds: float, low: float, high: float) -> int:
     """Add to one item's counts and settle it."""
-    st = _groups.held(st)
+    st = _groups.borrow(st)
     item = st.items[i]
     n, s = item["n"] + dn, item["s"] + ds
     if not _fits(n, s, low, high):
@@ -80,7 +80,7 @@ def count_many(st: State, grouped: bool, slots: Slots, dn: Floats, ds: Floats, l
     Returns the position of the first item whose counts cannot be, all undone, or −1; how many are settled, fewer
     than all where room lacks; and the impressions added.
     """
-    st = _groups.held(st)
+    st = _groups.borrow(st)
     total = 0.0
     before = np.empty((slots.size, 2))
     for j in range(slots.size):
@@ -98,16 +98,13 @@ def count_many(st: State, grouped: bool, slots: Slots, dn: Floats, ds: Floats, l
                 back["n"] = before[k, 0]
                 back["s"] = before[k, 1]
             return j, 0, 0.0
-    for j in range(slots.size if grouped else 0):
-        if not _groups.settle(st, slots[j]):
-            return NONE, j, total
-    return NONE, slots.size, total
+    return NONE, _groups.settle_all(st, slots, 0) if grouped else slots.size, total
 
 
 @jit
 def take_out(st: State, table: Any, slots: Slots) -> None:
     """Remove items, those at the end first; the last one moves into each place left."""
-    st, table = _groups.held(st), borrowed(table)
+    st, table = _groups.borrow(st), borrowed(table)
     for slot in slots:
         last = st.meta[COUNT] - 1
         _groups.detach(st, slot)
@@ -119,13 +116,15 @@ def take_out(st: State, table: Any, slots: Slots) -> None:
 
 
 class Store:
-    """Contents, their counts, and the cells they are in while the pool is grouped."""
+    """Items, their counts, and the cells they are in while the pool is grouped."""
 
-    def __init__(self, *, ordered: bool, grouped: bool) -> None:
-        self.state: State = empty(16, ordered=ordered)
+    def __init__(self, *, grouped: bool) -> None:
+        self.state: State = empty(16)
         self.ids = Ids()
         self.grouped = grouped
         self.next_seq = 0
+        self.numbered_by_id = True
+        """Whether every item's arrival number is its id: different ids are then different numbers."""
         self.hidden = 0
         """How many contents are hidden."""
         self._count_one = entry(count_one, self.state, True, 0, 0.0, 0.0, 0.0, 0.0)
@@ -163,24 +162,46 @@ class Store:
         tags: Any,
         stratum: Any,
         born: float,
+        order: Slots | None = None,
     ) -> Slots:
-        """Add contents with their counts (checked by the caller); all or none."""
+        """Add items with their counts (checked by the caller) and arrival numbers; all or none."""
         first = len(self)
         if first + count > MOST_ITEMS:
             raise ValueError(f"a pool must hold at most {MOST_ITEMS:,} contents, but would have {first + count:,}")
+        seq = np.arange(self.next_seq, self.next_seq + count) if order is None else self._new_numbers(order, names)
+        next_seq = max(self.next_seq, int(seq.max(initial=-1)) + 1)
+        if next_seq > MOST_ARRIVALS:
+            raise ValueError(f"a pool must number its contents below {MOST_ARRIVALS:,}, but got {next_seq - 1:,}")
         st = self.state
         if first + count > st.items.size:
             self.state = st = st._replace(items=enlarged(st.items, first + count))
         self.ids.add(st.items, first, names)
         new = st.items[first : first + count]
-        new["n"], new["s"], new["tags"], new["born"] = n, s, tags, born
-        new["seq"] = np.arange(self.next_seq, self.next_seq + count)
-        new["cell"], new["excluded"], new["stratum"], new["hidden"], new["where"] = NONE, 0, stratum, 0, 0
-        self.next_seq += count
+        new["n"], new["s"], new["tags"], new["born"], new["seq"] = n, s, tags, born, seq
+        new["cell"], new["excluded"], new["stratum"], new["hidden"] = NONE, 0, stratum, 0
+        self.next_seq = next_seq
+        if self.numbered_by_id:
+            self.numbered_by_id = self.ids.names is None and bool((new["key"] == seq).all())
         st.meta[COUNT] = first + count
         slots = np.arange(first, first + count)
         self.settle(slots)
         return slots
+
+    def _new_numbers(self, order: Slots, names: Any) -> Slots:
+        """These arrival numbers, or an error where one is taken."""
+        rising = bool((order[1:] > order[:-1]).all())
+        if not rising and np.unique(order).size < order.size:
+            values, times = np.unique(order, return_counts=True)
+            raise ValueError(f"`order` must be given once, but got {int(values[times > 1][0])} twice")
+        if order.size and order.min() < self.next_seq:  # else they are beyond all that are here
+            if order.min() < 0:
+                raise ValueError(f"`0 <= order` must hold, but got order={int(order.min())}")
+            keys = whole(names) if self.numbered_by_id else None
+            if keys is None or not np.array_equal(keys, order):
+                taken = order[np.isin(order, self.items["seq"])]
+                if taken.size:
+                    raise ValueError(f"`order` must be new to the pool, but got {int(taken[0])}")
+        return order
 
     def remove(self, slots: Slots) -> None:
         """Take these contents out; the last ones move into the places left."""
@@ -199,8 +220,9 @@ class Store:
 
     def blank(self) -> Store:
         """The same contents, none ever shown."""
-        other = Store(ordered=bool(self.state.meta[SORTED]), grouped=False)
+        other = Store(grouped=False)
         other.ids, other.next_seq, other.hidden = self.ids.copy(), self.next_seq, self.hidden
+        other.numbered_by_id = self.numbered_by_id
         items = self.items.copy()
         items["n"] = items["s"] = items["stratum"] = 0
         other.state.meta[COUNT] = items.size
@@ -222,6 +244,18 @@ class Store:
         if bad < 0 and done < slots.size:
             self.settle(slots, done)
         return bad, total
+
+    def put(self, slots: Slots, n: Floats, s: Floats) -> None:
+        """Set these items' counts (checked by the caller)."""
+        items = self.state.items
+        items["n"][slots], items["s"][slots] = n, s
+        self.settle(slots)
+
+    def retag(self, slots: Slots, tags: Any, stratum: Any) -> None:
+        """Give these items other tag sets and strata."""
+        items = self.state.items
+        items["tags"][slots], items["stratum"][slots] = tags, stratum
+        self.settle(slots)
 
     def still(self, key: Slots, seq: Slots) -> tuple[Slots, npt.NDArray[np.bool_]]:
         """Places of those of these contents that have not left since, and which they are."""
@@ -250,7 +284,7 @@ class Store:
             _groups.remap(st)
         if st is self.state:
             least = _groups.tight(st) + int(meta[WANTED])
-            arena = np.empty(least + slack(least), np.int32)
+            arena = np.empty(least + slack(least), np.int64)
             _groups.pack(st, arena)
             st = st._replace(arena=arena)
         self.state = st
@@ -264,7 +298,7 @@ class Store:
     def regroup(self, *, grouped: bool, strata: Callable[[Any], Any] | None = None) -> None:
         """Build the cells anew, or none, after each item has been given its stratum."""
         old = self.state
-        fresh = empty(0, ordered=bool(old.meta[SORTED]))
+        fresh = empty(0)
         fresh.meta[COUNT] = len(self)
         items = self.items
         items["cell"] = NONE

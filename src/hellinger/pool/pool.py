@@ -19,9 +19,10 @@ from hellinger.errors import require
 from hellinger.policies import _rule
 from hellinger.pool import _merge, _scan
 from hellinger.pool._ids import Id
-from hellinger.pool._layout import LIVE_CELLS
+from hellinger.pool._layout import LIVE_CELLS, OLDEST
 from hellinger.pool._prior import Prior
 from hellinger.pool._store import Floats, Slots, Store, first_wrong
+from hellinger.pool._tags import TagSets
 from hellinger.pool.departures import Departure, Leaving, Reason
 from hellinger.pool.window import Bucket, Window
 
@@ -128,7 +129,7 @@ class Pool:
         self._window = None if window is None else Window(window, buckets)
         self._window_owed: dict[int, float] = {}
         self._reason = _why_scan(self.policy, half_life)
-        self._store = Store(ordered=ties == "oldest", grouped=not self._reason)
+        self._store = Store(grouped=not self._reason)
         self._prior = Prior(self.policy.rule)
         self._bounds = self.policy.family.mean_bounds
         self._rounds = 0.0
@@ -136,7 +137,7 @@ class Pool:
         """Impressions of the contents now in the pool; like _rounds, to be multiplied by _scale."""
         self._scale = 1.0
         self._version = 0
-        self._tag_sets: list[frozenset[str]] = [frozenset()]
+        self._tags = TagSets()
         self._departures: list[Departure] = []
         self._stream = self.seed * 0x9E3779B97F4A7C15 & _MASK
         self._first_wrong = entry(first_wrong, np.empty(0), np.empty(0), True)
@@ -163,29 +164,51 @@ class Pool:
         *,
         tags: Iterable[str] | Sequence[Iterable[str]] = (),
         fresh: bool = True,
+        order: npt.ArrayLike | None = None,
     ) -> None:
-        """Add contents with what they have achieved so far, from arrays; all or none.
+        """Add items with what they have achieved so far, from arrays; all or none.
 
-        Contents that come back, their impressions among :attr:`rounds` already, are not ``fresh``.
+        Parameters
+        ----------
+        ids, impressions, rewards
+            The items and their counts: one number for all, or one for each.
+        tags
+            As for :meth:`add`.
+        fresh
+            False for items that come back: their impressions are among :attr:`rounds` already.
+        order
+            Arrival numbers, whole and below 2³², all different from those present; next in turn if not given. Equal
+            items with equal arrival numbers are ranked alike in two pools, however each came by them. A pool with a
+            window takes only numbers beyond all that it has had.
         """
         listed = _sized(ids)
         count = len(listed)
-        n, s = self._counts(impressions, rewards, count)
-        wrong, shown = s != 0, n > 0
-        wrong[shown] = (s[shown] < self._bounds[0] * n[shown]) | (s[shown] > self._bounds[1] * n[shown])
-        if wrong.any():
-            self._refuse_rewards(float(s[wrong][0]), float(n[wrong][0]))
-        kinds, tag_sets = self._tag_numbers(tags, count)
-        strata = self._prior.strata(kinds)
+        n, s = self._totals(impressions, rewards, count)
+        numbers = None if order is None else self._arrivals(order, count)
+        kinds = self._tags.take(tags, count)
         unit = 1.0 / self._scale
-        slots = self._store.add(listed, count, n=n * unit, s=s * unit, tags=kinds, stratum=strata, born=self.time)
-        self._tag_sets = tag_sets
+        counts = {"n": n * unit, "s": s * unit}
+        try:
+            strata = self._prior.strata(kinds)
+            slots = self._store.add(listed, count, **counts, tags=kinds, stratum=strata, born=self.time, order=numbers)
+        except ValueError:
+            self._drop_tags(kinds)
+            raise
         self._add_rounds(float(n.sum()) * unit, fresh)
         self._after(slots, n, s)
 
     def remove(self, ids: Id | Names) -> None:
         """Take contents out, with what they have achieved; all or none."""
         self._drop(np.unique(self._places(ids)))
+
+    def retag(self, ids: Id | Names, tags: Iterable[str] | Sequence[Iterable[str]]) -> None:
+        """Give items other tags, one set for all or one for each as for :meth:`add`; all or none."""
+        slots = self._distinct(ids)
+        before = self._store.state.items["tags"][slots]
+        kinds = self._tags.take(tags, slots.size)
+        self._store.retag(slots, kinds, self._prior.strata(kinds))
+        self._drop_tags(before)
+        self._version += 1
 
     def hide(self, ids: Id | Names) -> None:
         """Leave contents out of every ranking until :meth:`unhide`; their counts go on."""
@@ -244,16 +267,22 @@ class Pool:
         )
         other._store = self._store.blank()
         other._store.regroup(grouped=not other._reason)
-        other._tag_sets = list(self._tag_sets)
+        other._tags = self._tags.copy()
         other.advance(self.time)
         return other
 
     # Ranking ------------------------------------------------------------------------------------------
 
     def rank(
-        self, k: int, *, exclude: Names = _NOBODY, tags: Iterable[str] | None = None, among: Names | None = None
+        self,
+        k: int,
+        *,
+        exclude: Names = _NOBODY,
+        tags: Iterable[str] | None = None,
+        among: Names | None = None,
+        seed: int | None = None,
     ) -> list[Ranked]:
-        """Return the k contents with the largest index, best first; fewer only where fewer are eligible.
+        """Return the k items with the largest index, best first; fewer only where fewer are eligible.
 
         Changes nothing: the same question has the same answer, ties included, until something happens.
 
@@ -267,8 +296,12 @@ class Pool:
             Only contents with at least one of these.
         among
             Only these ids.
+        seed
+            Fixes the order of ties and the draws of this ranking. Pools of the same kind with the same items, counts,
+            tags and arrival numbers then give the same ranking, whatever has happened in them. If not given, the
+            pool's own seed and the number of changes so far decide.
         """
-        found, whole = self._best(k, exclude, tags, among)
+        found, whole = self._best(k, exclude, tags, among, seed)
         rows = (_WHOLE if whole else _REAL).iter_unpack(self._bytes[: found * _WHOLE.size])
         names = self._store.ids.names
         if names is None:
@@ -282,10 +315,11 @@ class Pool:
         exclude: Names = _NOBODY,
         tags: Iterable[str] | None = None,
         among: Names | None = None,
+        seed: int | None = None,
         count: bool = True,
     ) -> list[Ranked]:
         """:meth:`rank`, and count an impression of each at once; not if ``count`` is false (confirm by record)."""
-        ranked = self.rank(k, exclude=exclude, tags=tags, among=among)
+        ranked = self.rank(k, exclude=exclude, tags=tags, among=among, seed=seed)
         self._served(len(ranked) if count else 0)
         return ranked
 
@@ -296,10 +330,11 @@ class Pool:
         exclude: Names = _NOBODY,
         tags: Iterable[str] | None = None,
         among: Names | None = None,
+        seed: int | None = None,
         count: bool = True,
     ) -> tuple[list[Id], list[float]]:
         """:meth:`serve`, for callers that need ids and indices alone, each as a list: a fifth of the time less."""
-        found, _ = self._best(k, exclude, tags, among)
+        found, _ = self._best(k, exclude, tags, among, seed)
         names = self._store.ids.of(self._store.state.items, self._slots[:found])
         scores: list[float] = self._rows[:found, 1].view(np.float64).tolist()
         self._served(found if count else 0)
@@ -320,16 +355,20 @@ class Pool:
         tags: Iterable[str] | None = None,
         among: Names | None = None,
     ) -> tuple[list[Ranked], int]:
-        """K contents in uniformly random order instead of the best, and how many were eligible. Changes nothing."""
-        require(isinstance(k, (int, np.integer)) and k >= 1, "1 <= k", k=k)
+        """K items in uniformly random order instead of the best, and how many were eligible. Changes nothing."""
+        self._make_room(k)
         items = self._store.items
         slots = np.arange(len(self)) if among is None else np.unique(self._places(among))
         slots = slots[items["hidden"][slots] == 0]
         if tags is not None:
-            slots = slots[self._having(tags)[items["tags"][slots]]]
+            slots = slots[self._tags.having(tags)[items["tags"][slots]]]
         if exclude is not _NOBODY:
             slots = slots[~np.isin(slots, self._known(exclude))]
-        drawn = slots[rng.sample(range(slots.size), min(int(k), slots.size))]
+        alike, seed, named = np.zeros(slots.size), rng.getrandbits(62), self._store.ids.names is not None
+        found, _ = _scan.select(
+            self._store.state, self._scale, slots, alike, _EVERYTHING, seed, named, self._slots, self._rows
+        )
+        drawn = self._slots[:found]
         names, scores = self._store.ids.of(self._store.state.items, drawn), self._values(drawn).tolist()
         n, s = (items[what][drawn] * self._scale for what in ("n", "s"))
         rows = zip(names, scores, map(_plain, n.tolist()), map(_plain, s.tolist()), strict=True)
@@ -341,7 +380,7 @@ class Pool:
         item = self._store.state.items[slot[0]]
         n, s = float(item["n"]) * self._scale, float(item["s"]) * self._scale
         score = float(self._values(slot)[0])
-        tags = self._tag_sets[item["tags"]]
+        tags = self._tags.sets[item["tags"]]
         mean = s / n if n > 0 else math.nan
         return Stats(_plain(n), _plain(s), mean, score, self.time - float(item["born"]), tags, bool(item["hidden"]))
 
@@ -390,6 +429,24 @@ class Pool:
         slots = self._places(ids)
         n, s = self._counts(impressions, rewards, slots.size)
         self._count(slots, n, s)
+
+    def set_counts(self, ids: Names, impressions: npt.ArrayLike, rewards: npt.ArrayLike) -> None:
+        """Set the counts of items that are here, instead of adding to them; all or none.
+
+        :attr:`rounds` stays as it is: set it where the impressions are new. A pool with a window or a half-life
+        refuses, for it must know when each impression was.
+        """
+        require(
+            self._window is None and self.half_life is None,
+            "counts can be set only in a pool without window and half-life",
+            window=self._window and self._window.length,
+            half_life=self.half_life,
+        )
+        slots = self._distinct(ids)
+        n, s = self._totals(impressions, rewards, slots.size)
+        self._add_rounds(float(n.sum() - self._store.state.items["n"][slots].sum()), fresh=False)
+        self._store.put(slots, n, s)
+        self._after(slots, n, s)
 
     def advance(self, by: float) -> None:
         """Let time pass: old buckets leave the window, counts are discounted, contents expire."""
@@ -500,44 +557,45 @@ class Pool:
         self._ones, self._zeros = np.ones(self._k), np.zeros(self._k)
         self._bytes = self._rows.reshape(-1).view(np.uint8).data
 
-    def _best(self, k: int, exclude: Names, tags: Iterable[str] | None, among: Names | None) -> tuple[int, bool]:
+    def _best(
+        self, k: int, exclude: Names, tags: Iterable[str] | None, among: Names | None, seed: int | None
+    ) -> tuple[int, bool]:
         """Write places and rows; how many there are, and whether all counts are whole numbers."""
         if type(k) is not int or k != self._k:
             self._make_room(k)
+        if seed is not None:
+            require(isinstance(seed, (int, np.integer)), "seed is a whole number", seed=seed)
+            seed = int(seed) & _MASK
         store = self._store
         allowed = _EVERYTHING
         if tags is not None:
-            allowed = self._having(tags)
+            allowed = self._tags.having(tags)
         if exclude is _NOBODY:
-            return self._best_of(allowed, among)
+            return self._best_of(allowed, among, seed)
         flags, places = store.state.items["excluded"], self._known(exclude)
         flags[places] = 1
         try:
-            return self._best_of(allowed, among)
+            return self._best_of(allowed, among, seed)
         finally:
             flags[places] = 0
 
-    def _best_of(self, allowed: npt.NDArray[np.bool_], among: Names | None) -> tuple[int, bool]:
+    def _best_of(self, allowed: npt.NDArray[np.bool_], among: Names | None, seed: int | None) -> tuple[int, bool]:
         store = self._store
-        st, seed, named = store.state, self._stream + self._version, store.ids.names is not None
+        st, named = store.state, store.ids.names is not None
+        tie = OLDEST if self.ties == "oldest" else self._stream + self._version if seed is None else seed
         out, rows = self._slots, self._rows
         best: tuple[int, bool]
         if among is None and store.grouped:
             rule, prior = self.policy.rule, self._prior.table
-            best = self._merge(rule, st, prior, self._t, allowed, seed, named, out, rows)
+            best = self._merge(rule, st, prior, self._t, allowed, tie, named, out, rows)
         else:
             slots = np.arange(len(store)) if among is None else np.unique(self._places(among))
-            values = self._values(slots)
-            best = _scan.select(st, self._scale, slots, values, allowed, seed, named, out, rows)
+            values = self._values(slots, seed)
+            best = _scan.select(st, self._scale, slots, values, allowed, tie, named, out, rows)
         return best
 
-    def _having(self, tags: Iterable[str]) -> npt.NDArray[np.bool_]:
-        """Which of the tag sets have one of these."""
-        wanted = _tag_set(tags)
-        return np.array([not wanted.isdisjoint(held) for held in self._tag_sets])
-
-    def _values(self, slots: Slots) -> Floats:
-        """Index of each of these items."""
+    def _values(self, slots: Slots, seed: int | None = None) -> Floats:
+        """Index of each of these items; where it is drawn, by this seed or the pool's own."""
         rule, store = self.policy.rule, self._store
         t = self._t
         if rule.separable:
@@ -546,7 +604,9 @@ class Pool:
             return out
         items = store.items
         everything = np.empty(len(store))
-        rng = np.random.default_rng([self.seed & _MASK, self._version]) if rule.random else None
+        rng = None
+        if rule.random:
+            rng = np.random.default_rng([self.seed & _MASK, self._version] if seed is None else seed)
         order = np.argsort(items["seq"])  # a draw belongs to a content, wherever it is kept
         sums, pulls = items["s"][order] * self._scale, items["n"][order] * self._scale
         drawn = np.empty(len(store))
@@ -588,9 +648,21 @@ class Pool:
         self._present += n
 
     def _drop(self, slots: Slots) -> None:
-        self._present -= float(self._store.state.items["n"][slots].sum())
+        items = self._store.state.items
+        self._present -= float(items["n"][slots].sum())
+        kinds = items["tags"][slots]
         self._store.remove(slots)
+        self._drop_tags(kinds)
         self._version += 1
+
+    def _drop_tags(self, kinds: Any) -> None:
+        """Note that items no longer have these tag sets. Those with a prior of their own keep their number."""
+        self._tags.drop(kinds, keep=self._prior.tag_sets)
+
+    @property
+    def _tag_sets(self) -> list[frozenset[str]]:
+        """The tag sets by number."""
+        return self._tags.sets
 
     @property
     def _refit_cost(self) -> int:
@@ -609,7 +681,7 @@ class Pool:
         self._version += 1
         if self._window is not None:
             items = store.state.items[slots]
-            self._window.note(items["key"], items["seq"], n, s)
+            self._window.note(items["key"], items["seq"].astype(np.int64), n, s)
         if store.grouped and store.crowded:
             self._reason = f"{store.groups} distinct reward sums are too many to keep apart"
             store.ungroup()
@@ -621,6 +693,28 @@ class Pool:
     def _places(self, ids: Id | Names) -> Slots:
         names: Any = [_single(ids)] if isinstance(ids, (int, np.integer, str)) else ids
         return self._store.ids.places(self._store.state.items, names)
+
+    def _distinct(self, ids: Id | Names) -> Slots:
+        """Places of these ids, each of which must be given once."""
+        slots = self._places(ids)
+        places, times = np.unique(slots, return_counts=True)
+        if places.size < slots.size:
+            double = self._store.ids.name(self._store.state.items, int(places[times > 1][0]))
+            raise ValueError(f"`id` must be given once, but got {double!r} twice")
+        return slots
+
+    def _arrivals(self, order: npt.ArrayLike, size: int) -> Slots:
+        """Arrival numbers of so many items."""
+        numbers = np.asarray(order)
+        if numbers.shape != (size,) or (size and numbers.dtype.kind not in "iu"):
+            raise ValueError(f"`order` must have a whole number for each of {size} ids, but got {order!r}")
+        least = self._store.next_seq
+        require(
+            self._window is None or bool((numbers >= least).all()),
+            f"{least} <= order, in a pool with a window",
+            order=int(numbers.min(initial=least)),
+        )
+        return numbers.astype(np.int64)
 
     def _set_hidden(self, ids: Id | Names, hidden: int) -> None:
         self._store.hide(self._places(ids), hidden)
@@ -645,6 +739,15 @@ class Pool:
             self._check_reward(float(s[bad_s]))
         return n, s
 
+    def _totals(self, impressions: npt.ArrayLike, rewards: npt.ArrayLike, size: int) -> tuple[Floats, Floats]:
+        """The counts of so many items, each of which must be possible by itself."""
+        n, s = self._counts(impressions, rewards, size)
+        wrong, shown = s != 0, n > 0
+        wrong[shown] = (s[shown] < self._bounds[0] * n[shown]) | (s[shown] > self._bounds[1] * n[shown])
+        if wrong.any():
+            self._refuse_rewards(float(s[wrong][0]), float(n[wrong][0]))
+        return n, s
+
     def _check_reward(self, s: float) -> None:
         if not math.isfinite(s) or (s < 0 and self._bounds[0] >= 0):
             raise ValueError(f"`0 <= rewards` must hold for {self.policy.family}, but got {s!r}")
@@ -655,24 +758,6 @@ class Pool:
             f"`{low:g} <= rewards/impressions <= {high:g}` must hold for {self.policy.family}, "
             f"but got rewards={_plain(s)!r} for impressions={_plain(n)!r}"
         )
-
-    def _tag_numbers(
-        self, tags: Iterable[str] | Sequence[Iterable[str]], count: int
-    ) -> tuple[npt.NDArray[np.int32], list[frozenset[str]]]:
-        """The tag set of each of so many contents, as its number; and all tag sets, the new ones included."""
-        listed: list[Any] = [tags] if isinstance(tags, str) else list(tags)
-        if all(isinstance(tag, str) for tag in listed):
-            listed = [listed]
-        elif len(listed) != count:
-            raise ValueError(f"`tags` must be one set for all or one for each of {count} ids, but got {len(listed)}")
-        known = {held: number for number, held in enumerate(self._tag_sets)}
-        if set(map(type, listed)) == {tuple}:  # many contents have few sets among them
-            met = {held: known.setdefault(_tag_set(held), len(known)) for held in dict.fromkeys(listed)}
-            numbers = list(map(met.__getitem__, listed))
-        else:
-            numbers = [known.setdefault(_tag_set(held), len(known)) for held in listed]
-        each = np.broadcast_to(np.array(numbers, np.int32), (count,)) if count else np.empty(0, np.int32)
-        return each, list(known)
 
 
 def _why_scan(policy: policies.Policy, half_life: float | None) -> str:
@@ -702,14 +787,6 @@ def _sized(ids: Names) -> Any:
     if isinstance(ids, (str, bytes)):
         raise ValueError(f"`ids` must be a list, but got {ids!r}")
     return ids if isinstance(ids, (list, tuple, range, np.ndarray)) else list(ids)
-
-
-def _tag_set(tags: Iterable[str]) -> frozenset[str]:
-    held = frozenset([tags] if isinstance(tags, str) else tags)
-    for tag in held:
-        if not isinstance(tag, str):
-            raise ValueError(f"`tag` must be a string, but got {tag!r}")
-    return held
 
 
 def _plain(x: float) -> float:

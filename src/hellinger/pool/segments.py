@@ -72,10 +72,12 @@ class SegmentedPool:
         tags: Any = (),
         parts: Mapping[str, tuple[npt.ArrayLike, npt.ArrayLike]] | None = None,
         fresh: bool = True,
+        order: npt.ArrayLike | None = None,
     ) -> None:
-        """Add contents with what they have achieved, in all and in some segments; all or none.
+        """Add items with what they have achieved, in all and in some segments; all or none.
 
-        ``parts`` holds impressions and rewards by segment, each a share of the whole; ``fresh`` as for ``Pool.load``.
+        ``parts`` has impressions and rewards by segment, each a share of the whole; ``fresh`` and ``order`` are as for
+        ``Pool.load``.
         """
         names = listed(ids)
         sets = tags if isinstance(tags, (str, list, tuple)) else list(tags)
@@ -86,9 +88,9 @@ class SegmentedPool:
         try:
             for segment, pool in self.segments.items():
                 n, s = shares.get(segment, (0, 0))
-                pool.load(names, n, s, tags=sets, fresh=fresh)
+                pool.load(names, n, s, tags=sets, fresh=fresh, order=order)
                 done.append(pool)
-            self.pooled.load(names, impressions, rewards, tags=sets, fresh=fresh)
+            self.pooled.load(names, impressions, rewards, tags=sets, fresh=fresh, order=order)
         except ValueError:
             for pool in done:
                 pool.remove(names)
@@ -113,6 +115,13 @@ class SegmentedPool:
         for pool in self._all():
             pool.unhide(names)
 
+    def retag(self, ids: Id | Names, tags: Any) -> None:
+        """Give items other tags; all or none."""
+        names = listed(ids)
+        sets = tags if isinstance(tags, (str, list, tuple)) else list(tags)
+        for pool in self._all():
+            pool.retag(names, sets)
+
     def advance(self, by: float) -> None:
         """Let time pass in every pool."""
         for pool in self._all():
@@ -136,13 +145,18 @@ class SegmentedPool:
         self.pooled.record_many(names, impressions, rewards)
         self._follow()
 
+    def set_counts(self, ids: Names, impressions: npt.ArrayLike, rewards: npt.ArrayLike, *, segment: str = "") -> None:
+        """Set the counts of items in one segment, or over all users; all or none. See ``Pool.set_counts``."""
+        (self.segment(segment) if segment else self.pooled).set_counts(listed(ids), impressions, rewards)
+        self._follow()
+
     def pass_over(self, impressions: float, segment: str = "") -> None:
         """Count impressions of contents that are not in the pool: only the number of rounds knows of them."""
         for pool in (self.pooled, self.segment(segment)) if segment else (self.pooled,):
             pool.rounds += impressions
 
     def rank(self, k: int, segment: str = "", **filters: Any) -> list[Ranked]:
-        """Return the best k for this segment, by its own counts if it has enough of them."""
+        """Return the best k for this segment, by its own counts if it has enough of them; options as for ``Pool``."""
         return self.deciding(segment).rank(k, **filters)
 
     def serve(self, k: int, segment: str = "", *, count: bool = True, **filters: Any) -> list[Ranked]:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["restore", "save"]
 
 _MAGIC = b"HELPOOL1"
-_FORMAT = 4
+_FORMAT = 5
 _RECORDS = {"items": ITEM, "cells": CELL, "groups": GROUP}
 _DIGEST = 32
 
@@ -56,8 +56,9 @@ def save(pool: Pool, path: Path) -> None:
         "reason": pool._reason,
         "grouped": store.grouped,
         "next_seq": store.next_seq,
+        "numbered_by_id": store.numbered_by_id,
         "names": store.ids.names,
-        "tag_sets": [sorted(tags) for tags in pool._tag_sets],
+        "tag_sets": pool._tags.state(),
         "departures": pool._departures,
         "prior": pool._prior.state(),
         "window": None
@@ -120,11 +121,12 @@ def restore(path: Path, family: Family | None) -> Pool:
     store = pool._store
     store.state = State(*(arrays[field] for field in State._fields))
     store.grouped, store.next_seq = header["grouped"], header["next_seq"]
+    store.numbered_by_id = header["numbered_by_id"]
     store.hidden = int(store.items["hidden"].sum())
     store.ids.rebuilt(store.state.items, int(store.state.meta[COUNT]), header["names"])
     pool.time, pool._rounds, pool._scale = header["time"], header["rounds"], header["scale"]
     pool._version, pool._reason, pool._present = header["version"], header["reason"], header["present"]
-    pool._tag_sets = [frozenset(tags) for tags in header["tag_sets"]]
+    pool._tags.restore(header["tag_sets"], store.items["tags"])
     pool._departures = [Departure(*departure) for departure in header["departures"]]
     pool._prior.restore(arrays["prior"], header["prior"])
     if pool._window is not None:
