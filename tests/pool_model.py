@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from hellinger import Pool
 from hellinger.pool import Ranked
+from hellinger.pool._layout import CELLS, NODE, OWNER_SHIFT, PLACE_BITS, TREE, State
 
 
 @dataclass
@@ -66,3 +68,64 @@ class Model:
         assert all(truth[r.id] == (r.score, r.impressions, r.rewards) for r in ranked)
         if pool.ties == "oldest":
             assert [content.id for content in ranked] == [name for name, _, _ in best]
+
+
+def rebuilt(pool: Pool, rng: np.random.Generator, **options: Any) -> Pool:
+    """A pool with the same items, arrival numbers, counts, tags, hidden ones and prior, that has seen nothing else."""
+    other = Pool(pool.policy, ties=pool.ties, seed=pool.seed + 1, learn="given", **options)
+    items = pool._store.items
+    names = pool._store.ids.of(pool._store.state.items, np.arange(len(pool)))
+    for part in np.array_split(rng.permutation(len(pool)), 2):
+        some = items[part]
+        tags = [sorted(pool._tags.sets[number]) for number in some["tags"].tolist()]
+        other.load([names[j] for j in part], some["n"], some["s"], tags=tags or (), order=some["seq"])
+    other.hide([name for name, hidden in zip(names, items["hidden"].tolist(), strict=True) if hidden])
+    other.rounds = pool.rounds
+    if pool.prior is not None:
+        other.prior = pool.prior
+    return other
+
+
+def check_cells(pool: Pool) -> int:
+    """Every visible item is in the cell of its counts, in order of arrival; returns the height of the tallest tree."""
+    st = pool._store.state
+    items = pool._store.items
+    seen: list[int] = []
+    tallest = 0
+    for number in np.flatnonzero(st.cells["size"][: st.meta[CELLS]] > 0).tolist():
+        cell = st.cells[number]
+        group = st.groups[cell["owner"] >> OWNER_SHIFT]
+        kind = int(cell["owner"]) & ((1 << OWNER_SHIFT) - 1)
+        if kind == 0:
+            entries = [int(items["seq"][cell["start"]]) << PLACE_BITS | int(cell["start"])]
+        else:
+            entries = _entries(st, int(cell["start"]), max(kind - TREE, 0), int(cell["size"]), 0, 1 << 62)
+            tallest = max(tallest, kind - TREE)
+        assert len(entries) == cell["size"]
+        assert entries == sorted(entries)
+        places = np.array(entries) & ((1 << PLACE_BITS) - 1)
+        assert (items["seq"][places] == np.array(entries) >> PLACE_BITS).all()
+        assert (items["cell"][places] == number).all()
+        assert (items["n"][places] == cell["n"]).all()
+        assert (items["s"][places] == group["s"]).all()
+        seen += places.tolist()
+    assert sorted(seen) == np.flatnonzero(items["hidden"] == 0).tolist()
+    return tallest
+
+
+def _entries(st: State, node: int, height: int, count: int, low: int, high: int) -> list[int]:
+    """The entries below a node, which must lie between two bounds and be as many as its parent says."""
+    if height == 0:
+        found: list[int] = st.arena[node : node + count].tolist()
+        assert all(low <= entry < high for entry in found)
+        return found
+    fan = 1 << (int(st.meta[NODE]) - 1)
+    rows = int(st.arena[node])
+    assert 1 <= rows <= fan
+    bounds = [low, *st.arena[node + 1 : node + rows].tolist(), high]
+    found = []
+    for child, *between in zip(st.arena[node + fan : node + fan + rows].tolist(), bounds, bounds[1:], strict=False):
+        bits = PLACE_BITS + 1
+        found += _entries(st, child >> bits, height - 1, child & ((1 << bits) - 1), *between)
+    assert len(found) == count
+    return found

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
@@ -13,7 +14,7 @@ from numba.extending import intrinsic
 from hellinger._jit import inline
 from hellinger.pool._layout import ARENA_TOP, FREE, NONE, WANTED
 
-__all__ = ["allocate", "available", "cost", "move", "pop", "push", "release", "smallest"]
+__all__ = ["allocate", "available", "cost", "fetch", "move", "pop", "push", "release", "smallest"]
 
 Ints = npt.NDArray[np.int64]
 Meta = npt.NDArray[np.int64]
@@ -81,6 +82,23 @@ def _move(_context: Any, arena: Any, start: Any, size: Any, other: Any, to: Any)
 
 
 move: Any = intrinsic(_move)
+
+
+def _fetch(_context: Any, array: Any, at: Any) -> Any:
+    """Ask memory for an entry of an array, so that it is there once it is needed."""
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        entry = builder.bitcast(builder.gep(data, [arguments[1]]), cgutils.voidptr_t)
+        kind = ir.FunctionType(ir.VoidType(), [entry.type] + 3 * [cgutils.int32_t])
+        code = builder.module.declare_intrinsic("llvm.prefetch", [entry.type], kind)
+        builder.call(code, [entry, *(cgutils.int32_t(option) for option in (0, 3, 1))])  # to read, to stay, data
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64), build
+
+
+fetch: Any = intrinsic(_fetch)
 
 
 @inline

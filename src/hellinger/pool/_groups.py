@@ -25,9 +25,12 @@ from hellinger.pool._layout import (
     State,
 )
 
-__all__ = ["borrow", "detach", "mix", "pack", "place", "remap", "renumber", "settle", "tight"]
+__all__ = ["borrow", "detach", "mix", "pack", "place", "remap", "renumber", "settle", "settle_all", "tight"]
 
 Slots = npt.NDArray[np.int64]
+
+_AHEAD, _FAR = 16, 1 << 16
+"""Items whose memory is asked for together, and how many there must be for it to be worth while."""
 
 
 @inline
@@ -283,14 +286,49 @@ def settle(st: State, i: int) -> bool:
     return attach(st, i)
 
 
-@jit
-def place(st: State, slots: Slots, first: int) -> int:
+@inline
+def _foresee(st: State, slots: Slots, first: Any, last: Any, homes: Slots) -> None:
+    """Ask memory for what settling these items will touch: all at once, instead of waiting for one after the other."""
+    if st.items.size < _FAR:
+        return
+    for j in range(last, min(last + _AHEAD, slots.size)):
+        blocks.fetch(st.items, slots[j])
+    for j in range(first, last):
+        item = st.items[slots[j]]
+        homes[j - first] = _home(item["stratum"], item["s"], item["n"], st.map.size)
+        blocks.fetch(st.map, homes[j - first])
+        if item["cell"] != NONE:
+            blocks.fetch(st.cells, item["cell"])
+    for j in range(first, last):
+        c = st.items[slots[j]]["cell"]
+        if c != NONE:
+            members.fetch(st, st.cells[c], slots[j])
+        c = st.map[homes[j - first]]
+        if c != NONE:
+            blocks.fetch(st.cells, c)
+    for j in range(first, last):
+        c = st.map[homes[j - first]]
+        if c != NONE:
+            members.fetch(st, st.cells[c], slots[j])
+
+
+@inline
+def settle_all(st: State, slots: Slots, first: Any) -> Any:
     """Settle these items from the first-th on; returns how many are settled, fewer than all where room lacks."""
-    st = borrow(st)
-    for j in range(first, slots.size):
-        if not settle(st, slots[j]):
-            return j
+    homes = np.empty(_AHEAD, np.int64)
+    for start in range(first, slots.size, _AHEAD):
+        end = min(start + _AHEAD, slots.size)
+        _foresee(st, slots, start, end, homes)
+        for j in range(start, end):
+            if not settle(st, slots[j]):
+                return j
     return slots.size
+
+
+@jit
+def place(st: State, slots: Slots, first: int) -> Any:
+    """:func:`settle_all`, from outside."""
+    return settle_all(borrow(st), slots, first)
 
 
 @inline

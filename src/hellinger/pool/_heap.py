@@ -17,11 +17,20 @@ ENTRY = np.dtype([("key", np.float64), ("a", np.int64), ("b", np.int64), ("value
 
 
 @inline
-def _ahead(key: float, b: Any, value: float, other: Any) -> bool:
+def _ahead(key: float, b: Any, value: float, other: Any) -> Any:
     """Whether an entry comes before another."""
     if key != other["key"]:
         return key > other["key"]
     return b < other["b"] or (b == other["b"] and value < other["value"])
+
+
+@inline
+def _write(entry: Any, key: float, a: Any, b: Any, value: float) -> None:
+    """Set an entry field by field; a record assigned as a whole is copied byte by byte."""
+    entry["key"] = key
+    entry["a"] = a
+    entry["b"] = b
+    entry["value"] = value
 
 
 @inline
@@ -30,33 +39,30 @@ def push(entries: Any, size: Any, key: float, a: Any, b: Any, value: float) -> N
     hole = size
     while hole > 0:
         parent = (hole - 1) >> 1
-        if not _ahead(key, b, value, entries[parent]):
+        other = entries[parent]
+        if not _ahead(key, b, value, other):
             break
-        entries[hole] = entries[parent]
+        _write(entries[hole], other["key"], other["a"], other["b"], other["value"])
         hole = parent
-    entry = entries[hole]
-    entry["key"] = key
-    entry["a"] = a
-    entry["b"] = b
-    entry["value"] = value
+    _write(entries[hole], key, a, b, value)
 
 
 @inline
 def drop(entries: Any, size: Any) -> None:
-    """Remove the entry with the largest key, the first one, from a heap of that size."""
+    """Remove the first entry from a heap of that size."""
     last = size - 1
-    key, b, value = entries[last]["key"], entries[last]["b"], entries[last]["value"]
+    key, a, b, value = entries[last]["key"], entries[last]["a"], entries[last]["b"], entries[last]["value"]
     hole = 0
     while True:
         child = 2 * hole + 1
         if child >= last:
             break
-        if child + 1 < last and not _ahead(
-            entries[child]["key"], entries[child]["b"], entries[child]["value"], entries[child + 1]
-        ):
+        other = entries[child]
+        if child + 1 < last and not _ahead(other["key"], other["b"], other["value"], entries[child + 1]):
             child += 1
-        if _ahead(key, b, value, entries[child]):
+            other = entries[child]
+        if not _ahead(other["key"], other["b"], other["value"], entries[last]):
             break
-        entries[hole] = entries[child]
+        _write(entries[hole], other["key"], other["a"], other["b"], other["value"])
         hole = child
-    entries[hole] = entries[last]
+    _write(entries[hole], key, a, b, value)

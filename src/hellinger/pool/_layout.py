@@ -47,14 +47,14 @@ ITEM = np.dtype(
     [
         ("n", np.float64),  # whole numbers stay exact to 2⁵³
         ("s", np.float64),
-        ("key", np.int64),  # the id itself, or its hash
-        ("born", np.float64),
         ("seq", np.uint32),  # order of arrival
         ("cell", np.int32),  # NONE where the item is hidden, or the pool scans
-        ("tags", np.int32),
         ("stratum", np.int8),
         ("hidden", np.int8),
         ("excluded", np.int8),  # by the present query
+        ("tags", np.int32),
+        ("key", np.int64),  # the id itself, or its hash
+        ("born", np.float64),
     ],
     align=True,
 )

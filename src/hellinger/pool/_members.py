@@ -21,7 +21,7 @@ from hellinger._jit import helper, inline
 from hellinger.pool import _blocks as blocks
 from hellinger.pool._layout import NODE, OWNER_SHIFT, PLACE_BITS, TREE, State
 
-__all__ = ["add", "footprint", "kind", "move", "place_of", "point", "release", "remove", "select"]
+__all__ = ["add", "fetch", "footprint", "kind", "move", "place_of", "point", "release", "remove", "select"]
 
 Words = npt.NDArray[np.int64]
 
@@ -38,6 +38,12 @@ def place_of(entry: Any) -> Any:
 def kind(cell: Any) -> Any:
     """How a cell's items are stored; see ``OWNER_SHIFT``."""
     return cell["owner"] & ((1 << OWNER_SHIFT) - 1)
+
+
+@inline
+def _height(cell: Any) -> Any:
+    """How many levels of a cell's tree are above its leaves; 0 without a tree."""
+    return max(np.int64(kind(cell)) - TREE, 0)
 
 
 @inline
@@ -103,6 +109,25 @@ def _row(arena: Words, node: Any, x: Any) -> Any:
     return _search(arena, node + 1, arena[node] - 1, x + 1) - node - 1
 
 
+@inline
+def _leaf(arena: Words, meta: Words, cell: Any, x: Any) -> Any:
+    """The block of a cell that an entry belongs to, and how many it has."""
+    start, size = np.int64(cell["start"]), np.int64(cell["size"])
+    for _ in range(_height(cell)):
+        child = arena[start + _fan(meta) + _row(arena, start, x)]
+        start, size = _node(child), _count(child)
+    return start, size
+
+
+@inline
+def fetch(st: State, cell: Any, i: Any) -> None:
+    """Ask memory for the block of a cell that an item is in or goes to."""
+    if kind(cell) > 0:
+        start, size = _leaf(st.arena, st.meta, cell, _least(st.items[i]["seq"]))
+        for j in range(start, start + size, 8):
+            blocks.fetch(st.arena, j)
+
+
 # In --------------------------------------------------------------------------------------------------
 
 
@@ -115,7 +140,7 @@ def add(st: State, cell: Any, i: Any) -> bool:
         cell["size"] = 1
         return True
     x = _least(st.items[i]["seq"]) | i
-    if form >= TREE or size == 1 << meta[NODE]:
+    if form > TREE or size == 1 << meta[NODE]:
         if not _add_to_tree(arena, meta, cell, x):
             return False
     else:
@@ -135,10 +160,10 @@ def add(st: State, cell: Any, i: Any) -> bool:
     return True
 
 
-@inline
+@helper
 def _add_to_tree(arena: Words, meta: Words, cell: Any, x: Any) -> bool:
     """:func:`add` to a tree, or to a full block, which becomes one."""
-    height, fan = max(np.int64(kind(cell)) - TREE, 0), _fan(meta)
+    height, fan = _height(cell), _fan(meta)
     if not blocks.available(arena, meta, (height + 2) << meta[NODE]):  # a node for each level and a new root
         return False
     if height == 0 or arena[cell["start"]] == fan:
@@ -152,7 +177,7 @@ def _add_to_tree(arena: Words, meta: Words, cell: Any, x: Any) -> bool:
     for level in range(height, 0, -1):
         i = _row(arena, node, x)
         child = arena[node + fan + i]
-        if _load(arena, child, level) == (fan if level > 1 else 2 * fan):
+        if _fill(arena, child, level) == (fan if level > 1 else 2 * fan):
             _split(arena, meta, node, i, level, x)
             if arena[node + i + 1] <= x:
                 i += 1
@@ -164,7 +189,7 @@ def _add_to_tree(arena: Words, meta: Words, cell: Any, x: Any) -> bool:
 
 
 @inline
-def _load(arena: Words, child: Any, level: Any) -> Any:
+def _fill(arena: Words, child: Any, level: Any) -> Any:
     """How many entries or children a child has."""
     return _count(child) if level == 1 else arena[_node(child)]
 
@@ -204,7 +229,7 @@ def _split(arena: Words, meta: Words, node: Any, i: Any, level: Any, x: Any) -> 
 def remove(st: State, cell: Any, i: Any) -> None:
     """Take an item out of a cell."""
     size, form = np.int64(cell["size"]), np.int64(kind(cell))
-    if form >= TREE:
+    if form > TREE:
         _remove_from_tree(st.arena, st.meta, cell, _least(st.items[i]["seq"]))
     elif size > 1:
         _delete(st.arena, np.int64(cell["start"]), size, _least(st.items[i]["seq"]))
@@ -216,18 +241,15 @@ def _delete(arena: Words, start: Any, size: Any, x: Any) -> None:
     _close(arena, _search(arena, start, size, x), start + size)
 
 
-@inline
+@helper
 def _remove_from_tree(arena: Words, meta: Words, cell: Any, x: Any) -> None:
-    height, fan = np.int64(kind(cell)) - TREE, _fan(meta)
+    height, fan = _height(cell), _fan(meta)
     node, size = np.int64(cell["start"]), np.int64(0)
     for level in range(height, 0, -1):
         i = _row(arena, node, x)
-        for left in (i, i - 1):
-            if 0 <= left < arena[node] - 1:
-                both = _load(arena, arena[node + fan + left], level) + _load(arena, arena[node + fan + left + 1], level)
-                if both <= (fan >> 1 if level > 1 else fan):  # half a node: there is room for what comes next
-                    _merge(arena, meta, node, left, level)
-                    i = left
+        half = fan >> 1 if level > 1 else fan
+        if _fill(arena, arena[node + fan + i], level) <= half:
+            i = _merge_small(arena, meta, node, i, level, half)
         child = arena[node + fan + i]
         arena[node + fan + i] = child - 1
         node, size = _node(child), _count(child)
@@ -238,6 +260,19 @@ def _remove_from_tree(arena: Words, meta: Words, cell: Any, x: Any) -> None:
         blocks.release(arena, meta, root, meta[NODE])
         height -= 1
         cell["owner"] -= 1 if height > 0 else TREE + 1 - meta[NODE]
+
+
+@helper
+def _merge_small(arena: Words, meta: Words, node: Any, i: Any, level: Any, half: Any) -> Any:
+    """Merge the i-th child with its neighbours where two fill half a node at most; returns which child it is then."""
+    fan = _fan(meta)
+    for left in (i, i - 1):
+        if 0 <= left < arena[node] - 1:
+            both = _fill(arena, arena[node + fan + left], level) + _fill(arena, arena[node + fan + left + 1], level)
+            if both <= half:
+                _merge(arena, meta, node, left, level)
+                i = left
+    return i
 
 
 @helper
@@ -265,18 +300,18 @@ def _merge(arena: Words, meta: Words, node: Any, i: Any, level: Any) -> None:
 def release(arena: Words, meta: Words, cell: Any) -> None:
     """Give back the blocks of a cell that has no item any more."""
     form = np.int64(kind(cell))
-    if form >= TREE:
-        _fell(arena, meta, np.int64(cell["start"]), form - TREE)
+    if form > TREE:
+        _release_tree(arena, meta, np.int64(cell["start"]), form - TREE)
     elif form > 0:
         blocks.release(arena, meta, cell["start"], form)
 
 
 @helper
-def _fell(arena: Words, meta: Words, node: int, height: int) -> None:
+def _release_tree(arena: Words, meta: Words, node: Any, height: Any) -> None:
     """Give back the nodes of a tree."""
     if height > 0:
         for j in range(arena[node]):
-            _fell(arena, meta, _node(arena[node + _fan(meta) + j]), height - 1)
+            _release_tree(arena, meta, _node(arena[node + _fan(meta) + j]), height - 1)
     blocks.release(arena, meta, node, meta[NODE])
 
 
@@ -300,16 +335,12 @@ def select(arena: Words, meta: Words, start: Any, form: Any, at: Any) -> Any:
 @inline
 def point(st: State, cell: Any, i: Any) -> None:
     """Note that an item of a cell is at another place now."""
-    form, start, size = np.int64(kind(cell)), np.int64(cell["start"]), np.int64(cell["size"])
-    if form == 0:
+    if kind(cell) == 0:
         cell["start"] = i
-        return
-    x = _least(st.items[i]["seq"])
-    if form > TREE:
-        for _ in range(form - TREE):
-            child = st.arena[start + _fan(st.meta) + _row(st.arena, start, x)]
-            start, size = _node(child), _count(child)
-    st.arena[_search(st.arena, start, size, x)] = x | i
+    else:
+        x = _least(st.items[i]["seq"])
+        start, size = _leaf(st.arena, st.meta, cell, x)
+        st.arena[_search(st.arena, start, size, x)] = x | i
 
 
 # Moving ----------------------------------------------------------------------------------------------
@@ -320,12 +351,12 @@ def footprint(arena: Words, meta: Words, cell: Any) -> Any:
     """How many entries of the arena a cell needs at least."""
     size = np.int64(cell["size"])
     if kind(cell) > TREE:
-        return _nodes(arena, meta, np.int64(cell["start"]), np.int64(kind(cell)) - TREE) << meta[NODE]
+        return _nodes(arena, meta, np.int64(cell["start"]), _height(cell)) << meta[NODE]
     return np.int64(1) << blocks.smallest(size) if size > 1 else np.int64(0)
 
 
 @helper
-def _nodes(arena: Words, meta: Words, node: int, height: int) -> Any:
+def _nodes(arena: Words, meta: Words, node: Any, height: Any) -> Any:
     """How many nodes a tree has."""
     if height == 0:
         return np.int64(1)
@@ -354,7 +385,7 @@ def move(arena: Words, meta: Words, cell: Any, other: Words, top: Any) -> Any:
 
 
 @helper
-def _copy(arena: Words, meta: Words, node: int, height: int, other: Words, top: int) -> Any:
+def _copy(arena: Words, meta: Words, node: Any, height: Any, other: Words, top: Any) -> Any:
     """Copy a tree, each node before its children; returns the end."""
     blocks.move(arena, node, 1 << meta[NODE], other, top)
     end = top + (1 << meta[NODE])

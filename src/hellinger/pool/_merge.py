@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from hellinger._jit import borrowed, helper, inline, jit
 from hellinger.policies import _dispatch as d
+from hellinger.pool import _blocks as blocks
 from hellinger.pool import _heap as heap
 from hellinger.pool import _members as members
 from hellinger.pool._groups import borrow, mix
@@ -94,11 +95,20 @@ def _locate(st: State, starts: Ints, kinds: Ints, ends: Ints, count: Any, at: An
 
 
 @inline
-def _swap(st: State, starts: Ints, kinds: Ints, ends: Ints, count: Any, step: Any, stream: Any) -> Any:
-    """Exchange the step-th entry of these cells with one drawn from it and those after it; returns that."""
+def _draw(st: State, starts: Ints, kinds: Ints, ends: Ints, count: Any, step: Any, stream: Any) -> Any:
+    """Where the step-th entry of these cells is, and where one drawn from it and those after it."""
     draw = float(mix(stream + np.uint64(step)) >> np.uint64(11)) * 2.0**-53
     a = _locate(st, starts, kinds, ends, count, step)
-    b = _locate(st, starts, kinds, ends, count, step + np.int64(draw * (ends[count - 1] - step)))
+    return a, _locate(st, starts, kinds, ends, count, step + np.int64(draw * (ends[count - 1] - step)))
+
+
+@inline
+def _swap(st: State, starts: Ints, kinds: Ints, ends: Ints, count: Any, step: Any, stream: Any, log: Ints) -> Any:
+    """Exchange the two entries that :func:`_draw` finds, or has found; returns what is the first then."""
+    if 2 * step + 1 < log.size:
+        a, b = log[2 * step], log[2 * step + 1]
+    else:
+        a, b = _draw(st, starts, kinds, ends, count, step, stream)
     one = st.arena[a] if a >= 0 else starts[-1 - a]
     other = st.arena[b] if b >= 0 else starts[-1 - b]
     if a >= 0:
@@ -120,20 +130,33 @@ def _take_random(
     ends: Ints,
     count: Any,
     allowed: Any,
+    log: Ints,
     slots: Any,
     found: Any,
     stream: Any,
 ) -> Any:
-    """Fill ``slots`` from cells of equal index in uniformly random order, by shuffling in place and back."""
+    """Fill ``slots`` from cells of equal index in uniformly random order, by shuffling in place and back.
+
+    As many as are still wanted at a time, in steps that ask memory for what the next one touches.
+    """
     steps = np.int64(0)
     while steps < ends[count - 1] and found < slots.size:
-        i = members.place_of(_swap(st, starts, kinds, ends, count, steps, stream))
-        steps += 1
-        if eligible(st, i, allowed):
-            slots[found] = i
-            found += 1
+        last, new = min(steps + slots.size - found, ends[count - 1]), found
+        for step in range(steps, min(last, log.size >> 1)):
+            log[2 * step], log[2 * step + 1] = _draw(st, starts, kinds, ends, count, step, stream)
+            blocks.fetch(st.arena, max(log[2 * step + 1], 0))
+        for step in range(steps, last):
+            i = members.place_of(_swap(st, starts, kinds, ends, count, step, stream, log))
+            slots[new] = i
+            new += 1
+            blocks.fetch(st.items, i)
+        for j in range(found, new):
+            if eligible(st, slots[j], allowed):
+                slots[found] = slots[j]
+                found += 1
+        steps = last
     for step in range(steps - 1, -1, -1):
-        _swap(st, starts, kinds, ends, count, step, stream)
+        _swap(st, starts, kinds, ends, count, step, stream, log)
     return found, stream + np.uint64(steps)
 
 
@@ -186,7 +209,7 @@ def _search(
     st, prior, allowed, slots, rows = borrow(st), borrowed(prior), borrowed(allowed), borrowed(slots), borrowed(rows)
     heaps, ties, work = borrowed(heaps), borrowed(ties), borrowed(work)
     queue, ready, ages = heaps[:room], heaps[room : 2 * room], heaps[2 * room :]
-    starts, kinds, ends = ties[:room], ties[room : 2 * room], ties[2 * room :]
+    starts, kinds, ends, log = ties[:room], ties[room : 2 * room], ties[2 * room : 3 * room], ties[3 * room :]
     arms = float(st.meta[COUNT])
     size = _stairs(rule, st, prior, t, arms, st.meta[ORDER] - 1, np.int64(0), queue, np.int64(0), work)
     waiting = np.int64(0)
@@ -229,7 +252,7 @@ def _search(
         if seed == OLDEST:
             found = _take_oldest(st, starts, kinds, ends, count, allowed, ages, slots, found)
         else:
-            found, stream = _take_random(st, starts, kinds, ends, count, allowed, slots, found, stream)
+            found, stream = _take_random(st, starts, kinds, ends, count, allowed, log, slots, found, stream)
         for j in range(before, found):
             rows[j, 1] = np.float64(best).view(np.int64)
     return found
@@ -244,7 +267,7 @@ def merge(
     room = 2 * groups + 2 * slots.size
     while True:  # more is needed only where filters skip many
         heaps = np.empty((3 if seed == OLDEST else 2) * room, heap.ENTRY)
-        ties, work = np.empty(3 * room, np.int64), np.empty((4, groups))
+        ties, work = np.empty(5 * room, np.int64), np.empty((4, groups))
         found = _search(rule, st, prior, t, allowed, seed, slots, rows, room, heaps, ties, work)
         if found != NONE:
             return found, report(st.items, 1.0, named, slots, found, rows)

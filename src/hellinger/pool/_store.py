@@ -98,10 +98,7 @@ def count_many(st: State, grouped: bool, slots: Slots, dn: Floats, ds: Floats, l
                 back["n"] = before[k, 0]
                 back["s"] = before[k, 1]
             return j, 0, 0.0
-    for j in range(slots.size if grouped else 0):
-        if not _groups.settle(st, slots[j]):
-            return NONE, j, total
-    return NONE, slots.size, total
+    return NONE, _groups.settle_all(st, slots, 0) if grouped else slots.size, total
 
 
 @jit
@@ -199,7 +196,8 @@ class Store:
         if order.size and order.min() < self.next_seq:  # else they are beyond all that are here
             if order.min() < 0:
                 raise ValueError(f"`0 <= order` must hold, but got order={int(order.min())}")
-            if not (self.numbered_by_id and np.array_equal(whole(names), order)):
+            keys = whole(names) if self.numbered_by_id else None
+            if keys is None or not np.array_equal(keys, order):
                 taken = order[np.isin(order, self.items["seq"])]
                 if taken.size:
                     raise ValueError(f"`order` must be new to the pool, but got {int(taken[0])}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -50,16 +50,16 @@ class TagSets:
             return np.empty(0, np.int32)
         for new in {one: None for one in sets if one not in self._number}:
             self._enter(new)
-        numbers = np.broadcast_to(np.array([self._number[one] for one in sets], np.int32), (count,))
-        for number, times in Counter(numbers.tolist()).items():
-            self._items[number] += times
-        return numbers
+        numbers = [self._number[one] for one in sets]
+        for number, times in Counter(numbers).items():
+            self._items[number] += times * count // len(numbers)
+        return np.broadcast_to(np.array(numbers, np.int32), (count,))
 
-    def drop(self, numbers: Numbers, keep: Container[int] = ()) -> None:
-        """Note that items no longer have these sets; a set without items is forgotten, but for those to keep."""
+    def drop(self, numbers: Numbers) -> None:
+        """Note that items no longer have these sets; a set without items is forgotten."""
         for number, times in Counter(numbers.tolist()).items():
             self._items[number] -= times
-            if self._items[number] == 0 and number != 0 and number not in keep:
+            if self._items[number] == 0 and number != 0:
                 tags = self.sets[number]
                 del self._number[tags]
                 for tag in tags:

@@ -105,7 +105,7 @@ class Pool(Core):
         if numbers is not None and self._window is not None:
             least = self._store.next_seq
             rule = f"{least} <= order, in a pool with a window"
-            require(bool((numbers >= least).all()), rule, order=numbers.min(initial=least))
+            require(bool((numbers >= least).all()), rule, order=int(numbers.min(initial=least)))
         kinds = self._tags.take(tags, count)
         unit = 1.0 / self._scale
         counts = {"n": n * unit, "s": s * unit}
