@@ -32,9 +32,10 @@ HEADERS = [
 ]
 
 
-def scope() -> Scope:
-    """A request as uvicorn hands it over."""
+def scope(app: FastAPI) -> Scope:
+    """A request as uvicorn hands it over, and the application notes itself in it."""
     return {
+        "app": app,
         "type": "http",
         "method": "POST",
         "path": "/v1/rank",
@@ -58,14 +59,16 @@ async def bare(scope: Scope, receive: Receive, send: Send) -> None:
     await send({"type": "http.response.body", "body": b"{}"})
 
 
-async def microseconds(apps: dict[str, ASGIApp], *, calls: int = 500, rounds: int = 100) -> dict[str, float]:
+async def microseconds(
+    ours: FastAPI, apps: dict[str, ASGIApp], *, calls: int = 500, rounds: int = 100
+) -> dict[str, float]:
     """The best of many rounds, each of all, for others use the machine too."""
     best = dict.fromkeys(apps, float("inf"))
     for _ in range(rounds):
         for name, app in apps.items():
             begun = perf_counter()
             for _ in range(calls):
-                await app(scope(), receive, send)
+                await app(scope(ours), receive, send)
             best[name] = min(best[name], (perf_counter() - begun) / calls * 1e6)
     return best
 
@@ -81,9 +84,9 @@ async def main() -> None:
     settings = Settings(rate_limit=1e9)
     ours = make_app(settings, KEYS, metrics)
     ours.post("/v1/rank")(needs("write")(nothing))
-    shell = Shell(bare, owner=ours, settings=settings, keys=KEYS, metrics=metrics)
+    shell = Shell(bare, settings=settings, keys=KEYS, metrics=metrics)
     figures = await microseconds(
-        {"nothing": bare, "shell": shell, "empty endpoint of FastAPI": empty, "the same in our frame": ours}
+        ours, {"nothing": bare, "shell": shell, "empty endpoint of FastAPI": empty, "the same in our frame": ours}
     )
     figures["shell"] -= figures.pop("nothing")
     baseline = figures["empty endpoint of FastAPI"]

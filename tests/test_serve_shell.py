@@ -24,12 +24,11 @@ from starlette.types import Message
 from hellinger.engine.counters import SECONDS, Histogram
 from hellinger.engine.settings import Settings
 from hellinger.serve import logs
-from hellinger.serve.access import Pace, needs
+from hellinger.serve.access import RateLimit, needs
 from hellinger.serve.answers import ApiError, brief, sentence
 from hellinger.serve.frame import make_app
-from hellinger.serve.keys import ROLES, Key, Keys
+from hellinger.serve.keys import KEY, ROLES, Key, Keys
 from hellinger.serve.metrics import Metrics
-from hellinger.serve.shell import KEY
 
 TOKENS = {role: f"hk_{role}" for role in ROLES}
 KEYS = [Key(role, role, hashlib.sha256(token.encode()).hexdigest()) for role, token in TOKENS.items()]
@@ -242,7 +241,7 @@ def test_unknown_roles_are_refused_where_they_are_written() -> None:
 
 def test_a_bucket_fills_with_time() -> None:
     now = 0.0
-    pace = Pace(4.0, 2.0, clock=lambda: now)
+    pace = RateLimit(4.0, 2.0, clock=lambda: now)
     assert [pace.wait("a") for _ in range(3)] == [0.0, 0.0, 0.25]
     assert pace.wait("b") == 0.0
     now = 0.125

@@ -36,8 +36,7 @@ def create_app(settings: Settings, keys: Keys) -> FastAPI:
             await app.state.live.stop()
             await service.stop()
 
-    unavailable = [StoreUnavailableError]
-    app = make_app(settings, keys, metrics, lifespan=lifespan, unavailable=unavailable, lanes=ranking.LANES)
+    app = make_app(settings, keys, metrics, lifespan=lifespan, unavailable=[StoreUnavailableError])
     app.state.assets = Assets(settings.title)
     for module in (ranking, items, experiment, live, state, health, page):
         app.include_router(module.router)

@@ -14,25 +14,13 @@ from hellinger.engine.service import Outcome, Service
 from hellinger.serve import models
 from hellinger.serve.access import needs
 from hellinger.serve.answers import ApiError
-from hellinger.serve.lanes import Lane, caller_of
+from hellinger.serve.keys import caller_of
 from hellinger.serve.routes._common import ERRORS, json_response, known_segment, limited, service_of, short
+from hellinger.serve.shortcut import shortcut
 
-__all__ = ["LANES", "router"]
+__all__ = ["router"]
 
 router = APIRouter(prefix="/v1", tags=["ranking"], responses=ERRORS)
-
-
-@router.post("/rank", response_model=models.RankAnswer)
-@needs("write")
-async def rank(
-    body: models.RankBody,
-    request: Request,
-    idempotency_key: Annotated[
-        str | None, Header(min_length=1, max_length=256, description="The same key gives the same ranking, once.")
-    ] = None,
-) -> Response:
-    """Rank the best k contents for one request, by one of the variants, and count them as shown."""
-    return _json(await answer_rank(service_of(request), body, idempotency_key, caller_of(request.scope)))
 
 
 async def answer_rank(
@@ -54,17 +42,32 @@ async def answer_rank(
     return orjson.dumps({"request_id": made["request_id"], "variant": made["variant"], "items": items})
 
 
-@router.post("/feedback", response_model=models.FeedbackAnswer)
+@router.post("/rank", response_model=models.RankAnswer)
 @needs("write")
-async def feedback(body: models.FeedbackBody, request: Request) -> Response:
-    """Tell what users did with the items of rankings. Counted once, however often it is sent."""
-    return _json(await answer_feedback(service_of(request), body.rows))
+@shortcut(models.RankBody.model_validate_json, answer_rank)
+async def rank(
+    body: models.RankBody,
+    request: Request,
+    idempotency_key: Annotated[
+        str | None, Header(min_length=1, max_length=256, description="The same key gives the same ranking, once.")
+    ] = None,
+) -> Response:
+    """Rank the best k contents for one request, by one of the variants, and count them as shown."""
+    return _json(await answer_rank(service_of(request), body, idempotency_key, caller_of(request.scope)))
 
 
 async def answer_feedback(service: Service, rows: list[FeedbackRow], *_: object) -> bytes:
     """The answer to feedback, as JSON."""
     limited("events", rows, service.settings.max_batch)
     return _outcome(await service.feedback(rows))
+
+
+@router.post("/feedback", response_model=models.FeedbackAnswer)
+@needs("write")
+@shortcut(models.feedback_rows, answer_feedback)
+async def feedback(body: models.FeedbackBody, request: Request) -> Response:
+    """Tell what users did with the items of rankings. Counted once, however often it is sent."""
+    return _json(await answer_feedback(service_of(request), body.rows))
 
 
 @router.post("/impressions", response_model=models.SeenAnswer)
@@ -111,10 +114,3 @@ async def bring(body: models.ImportBody, request: Request) -> Response:
     accepted, duplicate, unknown, rejected = await service.bring(body.batch, body.variant, body.segment, rows)
     told = [{"index": index, "reason": reason} for index, reason in rejected]
     return json_response({"accepted": accepted, "duplicate": duplicate, "unknown": unknown, "rejected": told})
-
-
-LANES = {
-    "/v1/rank": Lane(models.RankBody.__pydantic_validator__.validate_json, answer_rank),
-    "/v1/feedback": Lane(models.feedback_rows, answer_feedback),
-}
-"""The routes taken fast."""
