@@ -1,0 +1,103 @@
+"""Times, names and bodies, as every model has them."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import orjson
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+__all__ = [
+    "NAME_LENGTH",
+    "REQUEST_LENGTH",
+    "Body",
+    "Kind",
+    "Metadata",
+    "Moment",
+    "Name",
+    "RequestId",
+    "are_names",
+    "are_requests",
+    "is_kind",
+    "iso",
+    "milliseconds",
+]
+
+
+def milliseconds(moment: datetime | None) -> int | None:
+    """A time as milliseconds since 1970; without a zone it is taken as UTC."""
+    return None if moment is None else round(_in_utc(moment).timestamp() * 1000)
+
+
+def _in_utc(moment: datetime) -> datetime:
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def iso(at: int | None) -> str | None:
+    """Milliseconds since 1970 as text."""
+    return (
+        None
+        if not at
+        else datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    )
+
+
+def _no_number(value: Any) -> Any:
+    if isinstance(value, (int, float)):
+        raise ValueError("a time is written as in 2026-01-31T12:00:00Z")
+    return value
+
+
+def _zoned(moment: datetime) -> datetime:
+    """The time with its zone, UTC where none is given; within limits that every arithmetic can hold."""
+    zoned = _in_utc(moment)
+    if not _FIRST <= zoned <= _LAST:
+        raise ValueError(f"must lie between {_FIRST:%Y-%m-%d} and {_LAST:%Y-%m-%d}, but got {moment.isoformat()}")
+    return zoned
+
+
+_FIRST, _LAST = datetime(1970, 1, 2, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
+REQUEST_LENGTH, NAME_LENGTH = 64, 1024
+_REQUEST_PATTERN, _NAME_PATTERN, _KIND_PATTERN = (
+    r"^[\x21-\x7e]+$",
+    r"^[^\x00-\x1f\x7f]+$",
+    r"^[A-Za-z][A-Za-z0-9_.-]{0,31}$",
+)
+are_requests, are_names, is_kind = (
+    re.compile(pattern).fullmatch for pattern in (_REQUEST_PATTERN, _NAME_PATTERN, _KIND_PATTERN)
+)
+RequestId = Annotated[str, Field(min_length=1, max_length=REQUEST_LENGTH, pattern=_REQUEST_PATTERN)]
+Name = Annotated[str, Field(min_length=1, max_length=NAME_LENGTH, pattern=_NAME_PATTERN)]
+Moment = Annotated[
+    datetime,
+    BeforeValidator(_no_number, json_schema_input_type=datetime),
+    AfterValidator(_zoned),
+]
+Kind = Annotated[str, Field(pattern=_KIND_PATTERN)]
+
+
+def _storable(value: dict[str, Any]) -> dict[str, Any]:
+    """What JSON in UTF-8 with numbers of 64 bits can hold: the log is no wider."""
+    try:
+        given_back = orjson.loads(orjson.dumps(value))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(
+            f"must be JSON that others can read, but {str(error).lower() or 'it is nested too deeply'}"
+        ) from None
+    if given_back != value:
+        raise ValueError("must be JSON that others can read, but holds NaN or an infinity")
+    return value
+
+
+Metadata = Annotated[dict[str, Any], AfterValidator(_storable)]
+
+
+class Body(BaseModel):
+    """What a client sends: nothing that is not asked for."""
+
+    model_config = ConfigDict(extra="forbid", strict=False, allow_inf_nan=False)
+
+
+# Contents ---------------------------------------------------------------------------------------------

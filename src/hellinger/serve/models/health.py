@@ -1,0 +1,26 @@
+"""Whether the service is well."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, Field
+
+__all__ = ["Live", "Ready"]
+
+
+class Live(BaseModel):
+    """The process answers."""
+
+    status: Literal["live"]
+
+
+class Ready(BaseModel):
+    """Whether rankings can be had, and feedback given."""
+
+    status: Literal["ready", "degraded", "refusing"] = Field(
+        description="Degraded: the store is away, or memory is being rebuilt. Refusing: the log needs a newer version."
+    )
+    items: int
+    waiting: int = Field(description="Events not yet in the log.")
+    reason: str | None = Field(None, description="What is wrong.")

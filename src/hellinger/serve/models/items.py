@@ -1,0 +1,136 @@
+"""Items, as they are sent and shown."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field
+
+from hellinger.serve.models.fields import Body, Metadata, Moment, Name
+
+__all__ = [
+    "Item",
+    "ItemPage",
+    "ItemRow",
+    "ItemState",
+    "ItemsAnswer",
+    "ItemsBody",
+    "Left",
+    "NewItem",
+    "Recent",
+    "RowStanding",
+    "Standing",
+]
+
+
+class NewItem(Body):
+    """A content to add, or to change where its id is known."""
+
+    id: Name = Field(examples=["article-1"])
+    tags: list[Name] = Field(default_factory=list, max_length=64, description="Labels to filter and to learn by.")
+    expires_at: Moment | None = Field(None, description="When to stop showing it.")
+    metadata: Metadata | None = Field(None, description="Anything; given back, never looked at.")
+
+
+class ItemsBody(Body):
+    """Contents to add or to change."""
+
+    items: list[NewItem] = Field(min_length=1)
+
+
+class ItemsAnswer(BaseModel):
+    """How many were added, how many were there already and have changed, and how many were sent as they were."""
+
+    added: int
+    updated: int
+    unchanged: int
+
+
+class ItemState(BaseModel):
+    """A content and the state it is in now."""
+
+    id: str
+    state: Literal["shown", "hidden", "expired", "deleted"]
+
+
+class Left(BaseModel):
+    """How a content left one variant's pool."""
+
+    reason: Literal["graduated", "outclassed", "expired"]
+    at: int = Field(description="When, in milliseconds since 1970.")
+    impressions: float
+    rewards: float
+
+
+class Standing(BaseModel):
+    """A content's standing with one variant."""
+
+    impressions: float
+    rewards: float
+    estimate: float | None = Field(description="Rewards per impression; null before the first.")
+    low: float = Field(description="Lower end of the 95 % interval, valid at every moment.")
+    high: float
+    index: float | None = Field(
+        description="Upper confidence bound it is ranked by; null if not in the pool, or if it has none yet."
+    )
+    left: Left | None = Field(description="Why and with what it left this variant's pool; null if it has not.")
+
+
+class Item(BaseModel):
+    """A content, and how it stands with every variant."""
+
+    id: str
+    state: str
+    tags: list[str]
+    added_at: str
+    expires_at: str | None
+    metadata: dict[str, Any] | None
+    impressions: float
+    rewards: float
+    variants: dict[str, Standing]
+
+
+class Recent(BaseModel):
+    """What a content gathered of late."""
+
+    impressions: float
+    rewards: float
+    low: float = Field(description="Wilson's lower bound of its rate, 95 % on one side: what the rising are sorted by.")
+
+
+class RowStanding(BaseModel):
+    """A content's standing with one variant, in a list."""
+
+    impressions: float
+    rewards: float
+    score: float | None = Field(description="Upper confidence bound; null if not in the pool, or if it has none yet.")
+    left: Left | None = Field(description="Why and with what it left this variant's pool; null if it has not.")
+
+
+class ItemRow(BaseModel):
+    """A content in a list."""
+
+    id: str
+    state: str
+    tags: list[str]
+    added_at: str
+    expires_at: str | None
+    impressions: float
+    rewards: float
+    estimate: float | None
+    low: float = Field(description="Lower end of the 95 % interval of the estimate, valid at every moment.")
+    high: float
+    recent: Recent | None = Field(description="What it gathered of late, where the rising were asked for.")
+    variants: dict[str, RowStanding]
+
+
+class ItemPage(BaseModel):
+    """A page of contents, and where the next begins."""
+
+    items: list[ItemRow]
+    since: str | None = Field(description="When `recent` begins: 12 to 24 hours ago, or when this copy started.")
+    total: int = Field(description="Contents that match.")
+    next: str | None = Field(description="`cursor` of the next page; null on the last.")
+
+
+# Rankings and feedback ------------------------------------------------------------------------------------
