@@ -10,12 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from hellinger._jit import entry
+from hellinger.errors import require
 from hellinger.families import Family
 from hellinger.pool._ids import Id
 from hellinger.pool._store import Floats, Slots, first_wrong
 from hellinger.pool.rows import plain
 
-__all__ = ["Checks", "Names", "arrivals", "single", "sized"]
+__all__ = ["Checks", "Names", "arrivals", "check_seed", "single", "sized"]
 
 Names = Iterable[Id] | npt.NDArray[np.integer[Any]]
 
@@ -82,6 +83,11 @@ def arrivals(order: npt.ArrayLike, size: int) -> Slots:
     if numbers.shape != (size,) or (size and numbers.dtype.kind not in "iu"):
         raise ValueError(f"`order` must have a whole number for each of {size} ids, but got {order!r}")
     return numbers.astype(np.int64)
+
+
+def check_seed(seed: Any) -> None:
+    """Raise for what is no seed."""
+    require(isinstance(seed, (int, np.integer)) and not isinstance(seed, bool), "seed is a whole number", seed=seed)
 
 
 def single(name: Any) -> Id:

@@ -14,7 +14,7 @@ from hellinger._jit import entry
 from hellinger.errors import require
 from hellinger.policies import Prior, _rule, next_fit
 from hellinger.pool import _merge, _prior, _scan
-from hellinger.pool._checks import Checks, Names, single
+from hellinger.pool._checks import Checks, Names, check_seed, single
 from hellinger.pool._ids import Id
 from hellinger.pool._layout import OLDEST
 from hellinger.pool._prior import Strata
@@ -54,7 +54,7 @@ class Core:
         self.policy = policies.policy(policy, family=family).ready(horizon)
         require(learn in ("auto", "given"), "learn is 'auto' or 'given'", learn=learn)
         require(ties in ("random", "oldest"), "ties is 'random' or 'oldest'", ties=ties)
-        require(isinstance(seed, (int, np.integer)) and not isinstance(seed, bool), "seed is a whole number", seed=seed)
+        check_seed(seed)
         require(half_life is None or 0 < half_life < math.inf, "0 < half_life", half_life=half_life)
         require(window is None or half_life is None, "a window or a half-life", window=window, half_life=half_life)
         self.ties: Ties = ties
@@ -114,7 +114,8 @@ class Core:
         if type(k) is not int or k != self._answer.k:
             self._answer = Answer(k, len(self))
         if seed is not None:
-            require(isinstance(seed, (int, np.integer)), "seed is a whole number", seed=seed)
+            if type(seed) is not int:
+                check_seed(seed)
             seed = int(seed) & _MASK
         store = self._store
         allowed = EVERYTHING

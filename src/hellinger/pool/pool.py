@@ -220,9 +220,9 @@ class Pool(Core):
         among
             Only these ids.
         seed
-            Fixes the order of ties and the draws of this ranking. Pools of the same kind with the same items, counts,
-            tags and arrival numbers then give the same ranking, whatever has happened in them. If not given, the
-            pool's own seed and the number of changes so far decide.
+            Fixes the order of ties and the draws of this ranking. Pools of the same kind with the same items (counts,
+            tags, arrival numbers, hidden or not), rounds and prior then give the same ranking, whatever has happened in
+            them. If not given, the pool's own seed and the number of changes so far decide.
         """
         found, whole = self._best(k, exclude, tags, among, seed)
         return self._answer.ranked(found, whole, self._store.ids.names)
