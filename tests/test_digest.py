@@ -43,15 +43,16 @@ def compiled() -> dict[str, list[FunctionType]]:
     chosen = {
         cell.cell_contents
         for function in objects
-        if isinstance(function, FunctionType) and function.__qualname__ == "dispatch.<locals>.choose"
+        if type(function) is FunctionType and function.__qualname__ == "dispatch.<locals>.choose"
         for cell in function.__closure__ or ()
     }
     assert {"_kl_upper", "_level"} <= chosen
     out: dict[str, list[FunctionType]] = {}
     for value in objects:
-        if isinstance(value, Dispatcher):
+        kind = type(value)  # not isinstance, which a weak reference to what has gone answers by an error
+        if issubclass(kind, Dispatcher):
             out.setdefault(value.py_func.__module__, []).append(value.py_func)
-        elif isinstance(value, type) and issubclass(value, tuple):
+        elif issubclass(kind, type) and issubclass(value, tuple):
             methods = [method for name, method in vars(value).items() if name in chosen]
             out.setdefault(value.__module__, []).extend(methods)
     return out

@@ -118,10 +118,15 @@ def install_handlers(app: FastAPI, *, unavailable: Iterable[type[Exception]] = (
     unavailable
         Exceptions that mean "not now": answered 503 with Retry-After. What they say is for logs, not for clients.
     """
+    app.add_exception_handler(Exception, _failed)
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(RequestValidationError, _invalid)
     for kind in unavailable:
         app.add_exception_handler(kind, _unavailable)
+
+
+async def _failed(_request: Request, _error: Exception) -> Response:
+    return answer(500, INSIDE)
 
 
 async def _http_error(_request: Request, error: Exception) -> Response:

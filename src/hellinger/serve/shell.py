@@ -130,7 +130,8 @@ class Shell:
     async def _fail(self, error: Exception, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer as the application answers this kind of error; what it does not know of is a failure of ours."""
         handlers: dict[Any, Any] = scope["app"].exception_handlers
-        handler = next((handlers[kind] for kind in type(error).__mro__ if kind in handlers), None)
+        known = (kind for kind in type(error).__mro__ if kind in handlers and kind is not Exception)
+        handler = next((handlers[kind] for kind in known), None)
         if handler is None:
             _LOG.error("%s %s failed", scope["method"], scope["path"], exc_info=error)
             response = answer(500, INSIDE)
