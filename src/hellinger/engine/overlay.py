@@ -25,23 +25,23 @@ class _Shown:
         self._removed: Counter[int] = Counter()
         self.rounds = self._added.total()
         self._gone = 0
-        self._more: list[int] = []
-        self._less: list[int] = []
+        self._more: list[Sequence[int]] = []
+        self._less: list[Sequence[int]] = []
 
     def add(self, slots: Sequence[int]) -> None:
         self.rounds += len(slots)
-        self._more.extend(slots)
+        self._more.append(slots)
 
     def remove(self, slots: Sequence[int]) -> bool:
         """Remove impressions; whether so many were removed that they had better be counted anew."""
         self.rounds -= len(slots)
-        self._less.extend(slots)
+        self._less.append(slots)
         self._gone += len(slots)
         return self._gone > max(_MOST, self.rounds)
 
     def of(self, slots: Sequence[int]) -> Floats:
-        self._added.update(self._more)
-        self._removed.update(self._less)
+        self._added.update(chain.from_iterable(self._more))
+        self._removed.update(chain.from_iterable(self._less))
         self._more.clear()
         self._less.clear()
         added, removed = self._added.get, self._removed.get
