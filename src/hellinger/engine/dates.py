@@ -36,10 +36,12 @@ class Dates:
 
     def follow(self, changes: Changes) -> None:
         """Forget what was known of changed items: their dates are looked up anew."""
+        if not changes.items:
+            return
         self.expired -= changes.items
         self._logged -= changes.items
         slots = np.array(sorted(changes.items), np.int64)
-        for entry in self._dues(slots[self._catalogue["state"][slots] == SHOWN] if slots.size else slots):
+        for entry in self._dues(slots[self._catalogue["state"][slots] == SHOWN]):
             heapq.heappush(self._heap, entry)
 
     def due(self, at: int) -> bool:

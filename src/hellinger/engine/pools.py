@@ -87,8 +87,9 @@ class Pools:
         for variant, segment in changes.priors:
             if variant in self.of:
                 self._set_prior(variant, segment)
-        for variant in self.of:
-            self._set_rounds(variant)
+        if changes.counted:
+            for variant in self.of:
+                self._set_rounds(variant)
 
     def show(self, ranking: Request, *, served: bool) -> None:
         """Count a ranking of the overlay; ``served``: its variant's own pool has counted it already."""
