@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
+from hellinger.engine import learning
 from hellinger.engine.desk import Desk
 from hellinger.engine.drafts import Query
 from hellinger.engine.feedback import points
 from hellinger.engine.state import HOUR
 from hellinger.events import Event
 from hellinger.experiment import Split
-from hellinger.ledger import STATES, Ledger
+from hellinger.ledger import STATES, Counts, Ledger
 from hellinger.pool import Leaving, Pool
 from ledger_model import START, Log
 from lives import VARIANTS, WINDOW, Copy, Life, same_as_rebuilt
@@ -411,3 +412,21 @@ def test_a_great_batch_of_contents_is_brought_in_at_once(monkeypatch: pytest.Mon
     copy.add(*(f"item {j}" for j in range(500)))
     assert len(loads) == len(VARIANTS)
     copy.check()
+
+
+def test_a_fit_in_another_thread_leaves_the_ledger_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has all it needs: were it to add up what the loop is counting, impressions would be lost between the two."""
+    copy = Copy(Log(), variants={"one": "cold-start", "two": "cold-start"})
+    copy.add("a", "b")
+    copy.rank(2)
+    copy.flush()
+    wanted = learning.due(copy.desk.state)
+    copy.rank(2)
+    copy.flush()
+
+    def touched(*_: object) -> None:
+        raise AssertionError("the ledger was touched")
+
+    monkeypatch.setattr(Counts, "_add_shown", touched)
+    monkeypatch.setattr(Counts, "_reach", touched)
+    assert [learning.fit(each, START).event.kind for each in wanted] == ["prior"]

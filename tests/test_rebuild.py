@@ -44,7 +44,7 @@ STEPS: list[tuple[type, str]] = [
     (Pools, "_place"),
     (Pools, "_load"),
     (Pools, "_set_counts"),
-    (Pools, "_set_rounds"),
+    (Pools, "_rounds"),
     (Pools, "_set_prior"),
 ]
 

@@ -267,7 +267,7 @@ class Desk:
 
     def learn(self, at: int) -> list[Draft]:
         """Drafts of priors that are due to be fitted anew."""
-        return [learned.fit(self.state, wanted, at) for wanted in learned.due(self.state)]
+        return [learned.fit(wanted, at) for wanted in learned.due(self.state)]
 
     # The log ------------------------------------------------------------------------------------------
 

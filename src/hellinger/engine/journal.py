@@ -234,9 +234,7 @@ class Journal:
                 mine = [(seq, draft) for seq, draft in both if seq is not None]
                 self.desk.forget(draft for seq, draft in both if seq is None)
             self.desk.commit(events, thread, mine)
-            self.desk.ledger.requests.release(holds)
-            for entry in entries:
-                self.desk.ledger.requests.release(entry.holds)
+            self.desk.ledger.requests.release(chain(holds, *(entry.holds for entry in entries)))
         except Exception as error:
             self._break(error, entries)
             return
@@ -409,21 +407,29 @@ class Journal:
                 self._refused = False
             seqs, events = [], self.store.read(after, READ)
             self._behind = len(events) == READ
+        fresh = list(filter(None, seqs))  # in the order of the log
         # of what others wrote before this batch there may be more than is to be applied at once
-        first = min((seq for seq in seqs if seq is not None), default=1 << 62)
         while entries and len(events) == READ:
             self._apply([], [], events, holds)
-            events = [event for event in self.store.read(self._after, READ) if event.seq < first]
+            events = [event for event in self.store.read(self._after, READ) if not fresh or event.seq < fresh[0]]
         places, start = [], 0
         for entry in entries:
             places.append(seqs[start : start + len(entry.drafts)])
             start += len(entry.drafts)
-        self._apply(entries, places, events, holds)
+        self._apply(entries, places, events, holds, *fresh[-1:])
 
     def _apply(
-        self, entries: list[_Entry], places: list[list[int | None]], events: list[Logged], holds: list[str]
+        self,
+        entries: list[_Entry],
+        places: list[list[int | None]],
+        events: list[Logged],
+        holds: list[str],
+        last: int = 0,
     ) -> None:
-        """Have events of others applied on the loop, and after them entries; wait for it where there are no entries."""
+        """Have events of others applied on the loop, and after them entries, the last of them at this place.
+
+        Waits until it is done where there are no entries.
+        """
         names = spoken_of(events)
         missing = []
         if names:
@@ -431,8 +437,7 @@ class Journal:
             holds += names
         thread = self.store.thread(missing) if missing else []
         # only now: were it said before, what a failure above keeps from the desk would never come again
-        seqs = (seq for part in places for seq in part if seq is not None)
-        self._after = max([self._after, *seqs, *(event.seq for event in events[-1:])])
+        self._after = max(self._after, last, events[-1].seq if events else 0)
         applied = self._tell if entries or not events else self._ask
         applied(self._took, entries, places, events, thread, names)
         del holds[len(holds) - len(names) :]

@@ -8,57 +8,58 @@ import numpy as np
 
 from hellinger.engine.drafts import WRITER, Draft
 from hellinger.engine.state import State
-from hellinger.ledger import HIDDEN, added
+from hellinger.ledger import HIDDEN, Columns, Slots, added
 from hellinger.policies import fit_prior, next_fit
 
 __all__ = ["Due", "due", "fit"]
 
 
 class Due(NamedTuple):
-    """A prior that is to be fitted: the one in force stands at this place in the log."""
+    """A prior that is to be fitted, and all that the fit needs: it touches the ledger no more.
+
+    The columns are the ledger's own arrays: what is counted while they are read may be in them or not.
+    """
 
     variant: str
     segment: str
     after: int
+    """Place in the log of the prior in force."""
+    rounds: float
+    columns: list[Columns]
+    members: Slots
+    tags: Slots
+    tag_sets: list[tuple[str, ...]]
 
 
 def due(state: State) -> list[Due]:
     """Priors that have seen enough impressions since they were last fitted; by what the log says alone."""
-    ledger, found = state.ledger, []
+    ledger, catalogue, found = state.ledger, state.ledger.catalogue, []
     for variant, pool in state.pools.of.items():
         if not pool.pooled.policy.rule.learns_prior:
             continue
         sources = state.pools.sources(variant)
         for segment in ("", *pool.segments):
-            plays = ledger.rounds(variants=sources, segment=segment)
+            rounds = ledger.rounds(variants=sources, segment=segment)
             after, fields = ledger.priors.get((variant, segment), (0, {"rounds": 0.0}))
-            if plays >= next_fit(fields["rounds"]):
-                found.append(Due(variant, segment, after))
+            if rounds >= next_fit(fields["rounds"]):
+                there = catalogue["state"][: len(catalogue.ids)] <= HIDDEN
+                there[list(ledger.gone.get(variant, ()))] = False
+                members = np.flatnonzero(there)
+                columns, tags = ledger.views(sources, segment), catalogue["tags"][members]
+                found.append(Due(variant, segment, after, rounds, columns, members, tags, list(catalogue.tag_sets)))
     return found
 
 
-def fit(state: State, wanted: Due, at: int) -> Draft:
-    """Fit a prior to the present counts; it may take some time, and any thread may do it.
-
-    What is counted meanwhile may be in it or not: all copies take it from the log.
-    """
-    ledger = state.ledger
-    catalogue, size = ledger.catalogue, len(ledger.catalogue.ids)
-    sources = state.pools.sources(wanted.variant)
-    plays = ledger.rounds(variants=sources, segment=wanted.segment)
-    n, s = added((columns for columns in ledger.views(sources, wanted.segment)), size)
-    member = catalogue["state"][:size] <= HIDDEN
-    member[list(ledger.gone.get(wanted.variant, ()))] = False
-    slots = np.flatnonzero(member)
-    shown = n[slots]
-    rewards = np.minimum(s[slots], shown)  # a reward counted meanwhile may be there before its impression
-    prior = fit_prior(rewards, shown, tags=catalogue["tags"][slots], tag_sets=list(catalogue.tag_sets))
+def fit(wanted: Due, at: int) -> Draft:
+    """Fit a prior; it may take some time, and any thread may do it."""
+    n, s = added(((n[wanted.members], s[wanted.members]) for n, s in wanted.columns), wanted.members.size)
+    rewards = np.minimum(s, n)  # a reward counted meanwhile may be there before its impression
     fields = {
         "variant": wanted.variant,
         "segment": wanted.segment,
         "after": wanted.after,
-        "rounds": plays,
-        "prior": prior.state(),
+        "rounds": wanted.rounds,
+        "prior": fit_prior(rewards, n, tags=wanted.tags, tag_sets=wanted.tag_sets).state(),
         "writer": WRITER,
     }
     return Draft.of(f"prior/{wanted.variant}/{wanted.segment}/{wanted.after}", "prior", at, fields)

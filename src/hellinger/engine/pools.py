@@ -70,7 +70,9 @@ class Pools:
                     pool.segment(segment)
                     self._set_prior(variant, segment)
             self._place(variant, slots)
-            self._set_rounds(variant)
+            for segment, own in pool.segments.items():
+                own.rounds = self._rounds(variant, segment)
+            pool.pooled.rounds = self._rounds(variant)
 
     # Following the ledger -----------------------------------------------------------------------------
 
@@ -87,9 +89,6 @@ class Pools:
         for variant, segment in changes.priors:
             if variant in self.of:
                 self._set_prior(variant, segment)
-        if changes.counted:
-            for variant in self.of:
-                self._set_rounds(variant)
 
     def show(self, ranking: Request, *, served: bool) -> None:
         """Count a ranking of the overlay; ``served``: its variant's own pool has counted it already."""
@@ -99,7 +98,6 @@ class Pools:
             shown = _distinct([np.array(ranking.slots, np.int64)])
             for name in learners:
                 self._set_counts(name, segment, shown)
-                self._set_rounds(name)
 
     def _place(self, variant: str, slots: Slots, retagged: Iterable[int] = ()) -> None:
         """Take in the items that belong in a variant's pool, take out the others, and hide what is not to be shown."""
@@ -143,7 +141,7 @@ class Pools:
         return [catalogue.tag_sets[number] for number in numbers.tolist()] if numbers.any() else ()
 
     def _set_counts(self, variant: str, segment: str, slots: Slots) -> None:
-        """Let items of a variant's pool have the counts that ledger and overlay say."""
+        """Let items of a variant's pool, and the pool as a whole, have the counts that ledger and overlay say."""
         pool = self.of[variant]
         if segment and segment not in pool.segments:
             pool.segment(segment)
@@ -154,12 +152,9 @@ class Pools:
                 pool.segments[segment].set_counts(here, *self.sums(variant, here, segment))
             pool.set_counts(here, *self.sums(variant, here))
             self._collect(variant)
-
-    def _set_rounds(self, variant: str) -> None:
-        pool = self.of[variant]
+        if segment:
+            pool.segments[segment].rounds = self._rounds(variant, segment)
         pool.pooled.rounds = self._rounds(variant)
-        for segment, own in pool.segments.items():
-            own.rounds = self._rounds(variant, segment)
 
     def _set_prior(self, variant: str, segment: str) -> None:
         fitted, pool = self.ledger.priors.get((variant, segment)), self.of[variant]

@@ -350,7 +350,7 @@ class Service:
         for wanted in learning.due(self.desk.state):
             if self.journal.away:
                 return
-            draft = await asyncio.to_thread(learning.fit, self.desk.state, wanted, now())
+            draft = await asyncio.to_thread(learning.fit, wanted, now())
             await self.journal.write((draft,))
 
     # After a failure ----------------------------------------------------------------------------------
