@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from hellinger.engine import learning
 from hellinger.engine.desk import Desk
 from hellinger.engine.drafts import Query
 from hellinger.engine.feedback import points
+from hellinger.engine.learning import due, fit
 from hellinger.engine.state import HOUR
 from hellinger.events import Event
 from hellinger.experiment import Split
@@ -420,7 +420,7 @@ def test_a_fit_in_another_thread_leaves_the_ledger_alone(monkeypatch: pytest.Mon
     copy.add("a", "b")
     copy.rank(2)
     copy.flush()
-    wanted = learning.due(copy.desk.state)
+    wanted = due(copy.desk.state)
     copy.rank(2)
     copy.flush()
 
@@ -429,4 +429,4 @@ def test_a_fit_in_another_thread_leaves_the_ledger_alone(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(Counts, "_add_shown", touched)
     monkeypatch.setattr(Counts, "_reach", touched)
-    assert [learning.fit(each, START).event.kind for each in wanted] == ["prior"]
+    assert [fit(each, START).event.kind for each in wanted] == ["prior"]

@@ -332,27 +332,25 @@ class AsyncClient:
     ) -> AsyncIterator[dict[str, Any]]:
         """The log, a row for each item shown, as it is read."""
         params = {"format": "jsonl"} | calls.window(since, until)
-        try:
-            async with self._http.stream("GET", "/v1/export", params=params) as response:
-                if not response.is_success:
-                    await response.aread()
-                    raise ServiceError.of(response)
-                async for line in response.aiter_lines():
-                    yield orjson.loads(line)
-        except httpx.TransportError as error:
-            raise UnreachableError(f"the export must be read to its end, but broke off: {error}") from error
+        async for row in self._lines("/v1/export", params):
+            yield row
 
     async def state(self) -> AsyncIterator[dict[str, Any]]:
         """What every pool ranks by, in parts; needs the role admin."""
+        async for part in self._lines("/v1/state", {}):
+            yield part
+
+    async def _lines(self, path: str, params: dict[str, str]) -> AsyncIterator[dict[str, Any]]:
+        """An answer of JSON lines, as it is read."""
         try:
-            async with self._http.stream("GET", "/v1/state") as response:
+            async with self._http.stream("GET", path, params=params) as response:
                 if not response.is_success:
                     await response.aread()
                     raise ServiceError.of(response)
                 async for line in response.aiter_lines():
                     yield orjson.loads(line)
         except httpx.TransportError as error:
-            raise UnreachableError(f"the state must be read to its end, but broke off: {error}") from error
+            raise UnreachableError(f"the answer must be read to its end, but broke off: {error}") from error
 
 
 def _batches(items: Iterable[NewItem | str]) -> Iterator[list[NewItem | str]]:
