@@ -29,6 +29,7 @@ from hellinger.serve.answers import ApiError, brief, sentence
 from hellinger.serve.frame import make_app
 from hellinger.serve.keys import KEY, ROLES, Key, Keys
 from hellinger.serve.metrics import Metrics
+from hellinger.serve.shortcut import shortcut
 
 TOKENS = {role: f"hk_{role}" for role in ROLES}
 KEYS = [Key(role, role, hashlib.sha256(token.encode()).hexdigest()) for role, token in TOKENS.items()]
@@ -92,7 +93,17 @@ def build(*keys: Key, metrics: Metrics | None = None, **settings: Any) -> FastAP
             return StreamingResponse(chunks())
         raise RuntimeError("SELECT secret FROM /var/lib/secret")
 
+    async def breaks(_service: object, content: bytes, *_: object) -> bytes:
+        await fails(content.decode())
+        return b"{}"
+
+    @router.post("/breaks")
+    @needs("write")
+    @shortcut(bytes, breaks)
+    async def breaks_by_shortcut() -> None: ...
+
     app.include_router(router)
+    app.state.service = None
     return app
 
 
@@ -376,6 +387,15 @@ def test_failures_tell_nothing_of_the_inside(log: io.StringIO) -> None:
     assert trace["request_id"] == response.headers["x-request-id"]
     access = next(line for line in lines if line["logger"] == "hellinger.access")
     assert (access["status"], access["route"], access["level"]) == (500, "/v1/fails/{how}", "error")
+
+
+@pytest.mark.parametrize(("how", "status", "code"), [("badly", 500, "internal"), ("gone", 503, "unavailable")])
+def test_failures_on_a_shortcut_are_answered_as_elsewhere(how: str, status: int, code: str, log: io.StringIO) -> None:
+    told: dict[str, Any] = {"content": how, "headers": {"Content-Type": "application/json"}}
+    elsewhere = error(ask(build(), "GET", f"/v1/fails/{how}"), status, code)
+    assert error(ask(build(), "POST", "/v1/breaks", **told), status, code) == elsewhere
+    lines = [json.loads(line) for line in log.getvalue().splitlines()]
+    assert sum("trace" in line for line in lines) == (2 if status == 500 else 0)
 
 
 def test_a_failure_halfway_is_logged_and_counted(log: io.StringIO) -> None:

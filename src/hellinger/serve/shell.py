@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hellinger.engine.settings import Settings
 from hellinger.serve.access import Access, Entry, RouteTable
-from hellinger.serve.answers import INSIDE, ApiError, answer
+from hellinger.serve.answers import ApiError
 from hellinger.serve.keys import Keys, caller_of
 from hellinger.serve.logs import request_id
 from hellinger.serve.metrics import Metrics
@@ -118,7 +118,7 @@ class Shell:
                 await self.app(scope, receive, deliver)
         except Exception as error:
             if status:
-                _LOG.exception("%s %s failed halfway", scope["method"], path)
+                _LOG.exception("%s %s failed", scope["method"], path)
             else:
                 await self._fail(error, scope, receive, deliver)
         seconds = perf_counter() - begun
@@ -128,15 +128,12 @@ class Shell:
             self._log(scope, path, entry, status, seconds)
 
     async def _fail(self, error: Exception, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer as the application answers this kind of error; what it does not know of is a failure of ours."""
+        """Answer as the application answers this kind of error; what it has no kind for is a failure of ours."""
         handlers: dict[Any, Any] = scope["app"].exception_handlers
-        known = (kind for kind in type(error).__mro__ if kind in handlers and kind is not Exception)
-        handler = next((handlers[kind] for kind in known), None)
-        if handler is None:
+        kind = next(kind for kind in type(error).__mro__ if kind in handlers)
+        if kind is Exception:
             _LOG.error("%s %s failed", scope["method"], scope["path"], exc_info=error)
-            response = answer(500, INSIDE)
-        else:
-            response = await handler(Request(scope), error)
+        response = await handlers[kind](Request(scope), error)
         await response(scope, receive, send)
 
     # How large it may be ----------------------------------------------------------------------------
