@@ -17,6 +17,7 @@ from hellinger.engine.service import Service
 from hellinger.engine.settings import Settings
 from hellinger.serve.app import create_app
 from hellinger.serve.keys import Keys
+from hellinger.serve.shell import Shell
 
 
 class Served(NamedTuple):
@@ -29,7 +30,7 @@ class Served(NamedTuple):
         return found
 
 
-def application(folder: Path, **settings: Any) -> FastAPI:
+def application(folder: Path, **settings: Any) -> Shell:
     given: dict[str, Any] = {"database": f"sqlite:///{folder}/log.db", "log_level": "error", "seed": 1} | settings
     return create_app(Settings(**given), Keys())
 
@@ -39,15 +40,15 @@ def serving(folder: Path, port: int = 0, **settings: Any) -> Iterator[Served]:
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind(("127.0.0.1", port))
-    app = application(folder, **settings)
-    server = uvicorn.Server(uvicorn.Config(app, http="httptools", ws="none", log_config=None, lifespan="on"))
+    shell = application(folder, **settings)
+    server = uvicorn.Server(uvicorn.Config(shell, http="httptools", ws="none", log_config=None, lifespan="on"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     try:
         while not server.started:
             assert thread.is_alive(), "the service did not start"
             time.sleep(0.01)
-        yield Served(f"http://127.0.0.1:{listener.getsockname()[1]}", app)
+        yield Served(f"http://127.0.0.1:{listener.getsockname()[1]}", shell.app)
     finally:
         server.should_exit = True
         thread.join()

@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 import httpx
-from fastapi import FastAPI
 
 from hellinger.engine.service import Service
+from hellinger.serve.shell import Shell
 from served import application
 
 T = TypeVar("T")
@@ -22,10 +22,10 @@ T = TypeVar("T")
 class Api:
     """An application that runs, and requests to it."""
 
-    def __init__(self, app: FastAPI, loop: asyncio.AbstractEventLoop) -> None:
-        self.app = app
+    def __init__(self, shell: Shell, loop: asyncio.AbstractEventLoop) -> None:
+        self.app = shell.app
         self.loop = loop
-        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+        transport = httpx.ASGITransport(shell, raise_app_exceptions=False)
         self.client = httpx.AsyncClient(transport=transport, base_url="http://localhost")
 
     @property
@@ -100,9 +100,9 @@ def running(folder: Path, **settings: Any) -> Iterator[Api]:
     thread.start()
     stack = AsyncExitStack()
     try:
-        app = application(folder, **settings)
-        api = Api(app, loop)
-        asyncio.run_coroutine_threadsafe(stack.enter_async_context(app.router.lifespan_context(app)), loop).result(600)
+        api = Api(application(folder, **settings), loop)
+        started = stack.enter_async_context(api.app.router.lifespan_context(api.app))
+        asyncio.run_coroutine_threadsafe(started, loop).result(600)
         try:
             yield api
         finally:

@@ -99,10 +99,10 @@ def test_every_call_of_the_client(served: Served, tmp_path: Path) -> None:
 
 def test_every_call_of_the_async_client(tmp_path: Path) -> None:
     async def calls() -> None:
-        app = application(tmp_path)
+        shell = application(tmp_path)
         async with (
-            app.router.lifespan_context(app),
-            hellinger.AsyncClient("http://localhost", transport=httpx.ASGITransport(app=app)) as client,
+            shell.app.router.lifespan_context(shell.app),
+            hellinger.AsyncClient("http://localhost", transport=httpx.ASGITransport(app=shell)) as client,
         ):
             assert (await client.health()).status == "ready"
             assert (await client.add_items(f"{j}" for j in range(3))).added == 3

@@ -24,7 +24,7 @@ EXAMPLES = re.findall(r"^```(sh|python)\n(.*?)^```$", PAGE, re.DOTALL | re.MULTI
 
 
 def operations() -> list[tuple[str, str, dict[str, Any]]]:
-    paths = create_app(Settings(), Keys()).openapi()["paths"]
+    paths = create_app(Settings(), Keys()).app.openapi()["paths"]
     return [(method.upper(), path, told) for path, methods in paths.items() for method, told in methods.items()]
 
 

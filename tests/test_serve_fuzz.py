@@ -48,7 +48,7 @@ def client(served: Served) -> Iterator[httpx.Client]:
 
 
 def document() -> dict[str, Any]:
-    return create_app(Settings(), Keys()).openapi()
+    return create_app(Settings(), Keys()).app.openapi()
 
 
 load_all_checks()

@@ -27,6 +27,7 @@ from hellinger.serve.frame import make_app
 from hellinger.serve.keys import Keys
 from hellinger.serve.metrics import Metrics
 from hellinger.serve.run import run
+from hellinger.serve.shell import Shell
 from hellinger.engine.settings import Settings
 
 @asynccontextmanager
@@ -37,7 +38,8 @@ async def lifespan(app):
     print("drained", flush=True)
 
 def make():
-    app = make_app(settings, Keys(), Metrics(), lifespan=lifespan)
+    metrics = Metrics()
+    app = make_app(settings, metrics, lifespan=lifespan)
 
     @app.get("/slow")
     @needs("open")
@@ -51,7 +53,7 @@ def make():
     async def size(request: Request) -> int:
         return len(await request.body())
 
-    return app
+    return Shell(app, settings=settings, keys=Keys(), metrics=metrics)
 
 settings = Settings(port=int(sys.argv[1]), max_body_bytes=1_000_000, drain_seconds=20)
 try:
@@ -67,8 +69,14 @@ COMMAND = """
 import sys, types
 from hellinger.serve.frame import make_app
 from hellinger.serve.metrics import Metrics
+from hellinger.serve.shell import Shell
+
+def create_app(settings, keys):
+    metrics = Metrics()
+    return Shell(make_app(settings, metrics), settings=settings, keys=keys, metrics=metrics)
+
 stand_in = types.ModuleType("hellinger.serve.app")
-stand_in.create_app = lambda settings, keys: make_app(settings, keys, Metrics())
+stand_in.create_app = create_app
 sys.modules[stand_in.__name__] = stand_in
 from hellinger.cli import main
 sys.argv[0] = "hellinger"

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import httpx
 import pytest
-from fastapi import APIRouter, FastAPI
+from fastapi import APIRouter
 from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
@@ -29,6 +29,7 @@ from hellinger.serve.answers import ApiError, brief, sentence
 from hellinger.serve.frame import make_app
 from hellinger.serve.keys import KEY, ROLES, Key, Keys
 from hellinger.serve.metrics import Metrics
+from hellinger.serve.shell import Shell
 from hellinger.serve.shortcut import shortcut
 
 TOKENS = {role: f"hk_{role}" for role in ROLES}
@@ -49,8 +50,9 @@ class Batch(BaseModel):
     items: list[Item] = Field(max_length=3)
 
 
-def build(*keys: Key, metrics: Metrics | None = None, **settings: Any) -> FastAPI:
-    app = make_app(Settings(**settings), Keys(keys), metrics or Metrics(), unavailable=[GoneError])
+def build(*keys: Key, metrics: Metrics | None = None, **settings: Any) -> Shell:
+    checked, figures = Settings(**settings), metrics or Metrics()
+    app = make_app(checked, figures, unavailable=[GoneError])
     router = APIRouter(prefix="/v1")
 
     @app.get("/health/live")
@@ -104,17 +106,17 @@ def build(*keys: Key, metrics: Metrics | None = None, **settings: Any) -> FastAP
 
     app.include_router(router)
     app.state.service = None
-    return app
+    return Shell(app, settings=checked, keys=Keys(keys), metrics=figures)
 
 
-async def _ask(app: FastAPI, method: str, path: str, host: str, options: dict[str, Any]) -> httpx.Response:
+async def _ask(app: Shell, method: str, path: str, host: str, options: dict[str, Any]) -> httpx.Response:
     transport = httpx.ASGITransport(app, client=("127.0.0.1", 1))
     async with httpx.AsyncClient(transport=transport, base_url=f"http://{host}") as client:
         return await client.request(method, path, **options)
 
 
 def ask(
-    app: FastAPI, method: str, path: str, *, host: str = "localhost", role: str = "", **options: Any
+    app: Shell, method: str, path: str, *, host: str = "localhost", role: str = "", **options: Any
 ) -> httpx.Response:
     if role:
         options["headers"] = options.get("headers", {}) | {"Authorization": f"Bearer {TOKENS[role]}"}
@@ -218,8 +220,8 @@ def test_without_keys_another_sites_page_changes_nothing() -> None:
 def test_mounted_files_declare_their_role(tmp_path: Any) -> None:
     (tmp_path / "a.js").write_text("1", encoding="utf-8")
     app = build(*KEYS)
-    app.mount("/static", needs("open")(StaticFiles(directory=tmp_path)))
-    app.mount("/closed", StaticFiles(directory=tmp_path))
+    app.app.mount("/static", needs("open")(StaticFiles(directory=tmp_path)))
+    app.app.mount("/closed", StaticFiles(directory=tmp_path))
     assert ask(app, "GET", "/static/a.js").text == "1"
     assert ask(app, "GET", "/static/b.js").status_code == 404
     error(ask(app, "GET", "/closed/a.js"), 401, "unauthorized")
@@ -228,12 +230,12 @@ def test_mounted_files_declare_their_role(tmp_path: Any) -> None:
 def test_the_first_route_that_fits_decides_as_in_the_router() -> None:
     app = build(*KEYS)
 
-    @app.get("/v2/{name}")
+    @app.app.get("/v2/{name}")
     @needs("admin")
     async def first(name: str) -> str:
         return "first"
 
-    @app.get("/v2/open")
+    @app.app.get("/v2/open")
     @needs("open")
     async def second() -> str:
         return "second"
@@ -502,7 +504,7 @@ def test_the_reference_is_whole_and_asks_nobody_else() -> None:
     for _, attributes in page.seen:
         target = attributes.get("href") or "#main"
         assert target[1:] in ids if target.startswith("#") else target == "/openapi.json"
-    for path, operations in app.openapi()["paths"].items():
+    for path, operations in app.app.openapi()["paths"].items():
         for method in operations:
             assert f'<span class="method">{method.upper()}</span>{path}</code>' in text
     assert "<td>integer, ≥ <code>1</code>, ≤ <code>1000</code>, default <code>20</code></td>" in text
@@ -638,7 +640,7 @@ def test_lines_stay_lines_whatever_they_hold() -> None:
 def test_a_response_that_is_no_json_passes_unchanged() -> None:
     app = build()
 
-    @app.get("/page")
+    @app.app.get("/page")
     @needs("open")
     async def page() -> Response:
         return JSONResponse({"a": 1}, 201, headers={"X-Own": "kept"})

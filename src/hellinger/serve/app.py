@@ -15,12 +15,13 @@ from hellinger.serve.keys import Keys
 from hellinger.serve.live import Live
 from hellinger.serve.metrics import Metrics
 from hellinger.serve.routes import experiment, health, items, live, page, ranking, state
+from hellinger.serve.shell import Shell
 from hellinger.store import StoreUnavailableError
 
 __all__ = ["create_app"]
 
 
-def create_app(settings: Settings, keys: Keys) -> FastAPI:
+def create_app(settings: Settings, keys: Keys) -> Shell:
     """The whole service as an application; it opens its store when it is started, and lets go when it is stopped."""
     metrics = Metrics()
 
@@ -36,11 +37,11 @@ def create_app(settings: Settings, keys: Keys) -> FastAPI:
             await app.state.live.stop()
             await service.stop()
 
-    app = make_app(settings, keys, metrics, lifespan=lifespan, unavailable=[StoreUnavailableError])
+    app = make_app(settings, metrics, lifespan=lifespan, unavailable=[StoreUnavailableError])
     app.state.assets = Assets(settings.title)
     for module in (ranking, items, experiment, live, state, health, page):
         app.include_router(module.router)
-    return app
+    return Shell(app, settings=settings, keys=keys, metrics=metrics)
 
 
 def _watch(metrics: Metrics, service: Service) -> None:

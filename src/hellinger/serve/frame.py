@@ -1,4 +1,4 @@
-"""The application without its routes: shell, errors, figures, and the reference at ``/docs``."""
+"""The application without its routes: errors, figures, and the reference at ``/docs``."""
 
 from __future__ import annotations
 
@@ -16,10 +16,8 @@ from starlette.responses import Response
 from hellinger.engine.settings import Settings
 from hellinger.serve.access import OPEN, needs, role_of, template_of
 from hellinger.serve.answers import ERROR_SCHEMA, install_handlers
-from hellinger.serve.keys import Keys
 from hellinger.serve.metrics import Metrics
 from hellinger.serve.reference import render
-from hellinger.serve.shell import Shell
 
 __all__ = ["make_app"]
 
@@ -28,7 +26,6 @@ Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[Any]]
 
 def make_app(
     settings: Settings,
-    keys: Keys,
     metrics: Metrics,
     *,
     lifespan: Lifespan | None = None,
@@ -36,7 +33,8 @@ def make_app(
 ) -> FastAPI:
     """An application to add routes to, each with the role it :func:`~hellinger.serve.access.needs`.
 
-    It has ``/metrics`` (read), ``/docs`` and ``/openapi.json`` (open).
+    It is served in a :class:`~hellinger.serve.shell.Shell`, and has ``/metrics`` (read), ``/docs`` and
+    ``/openapi.json`` (open).
 
     Parameters
     ----------
@@ -58,8 +56,6 @@ def make_app(
         lifespan=lifespan,
     )
     install_handlers(app, unavailable=unavailable)
-    # around FastAPI's own middleware: added to it, behind two layers of it, each ranking would take 3 % longer
-    app.middleware_stack = Shell(app.build_middleware_stack(), settings=settings, keys=keys, metrics=metrics)
     app.openapi = lambda: _document(app)  # type: ignore[method-assign]
 
     @app.get(

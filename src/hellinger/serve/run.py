@@ -16,6 +16,7 @@ import uvicorn
 
 from hellinger.engine.settings import Settings
 from hellinger.serve import logs
+from hellinger.serve.shell import Shell
 from hellinger.store import StoreError
 
 __all__ = ["bind", "run"]
@@ -23,7 +24,7 @@ __all__ = ["bind", "run"]
 _LOG = logging.getLogger("hellinger.serve")
 
 
-def run(settings: Settings, app_factory: Callable[[], Any]) -> None:
+def run(settings: Settings, app_factory: Callable[[], Shell]) -> None:
     """Serve until SIGTERM or SIGINT; then let requests finish, let the application drain, and return.
 
     Parameters
@@ -35,8 +36,8 @@ def run(settings: Settings, app_factory: Callable[[], Any]) -> None:
     gc.set_threshold(2_000, 2_000, 1_000)  # requests leave no cycles; to look for them as usual takes 8 % of a ranking
     listener = bind(settings.host, settings.port)
     try:
-        served = app_factory()
-        app = _Opened(served)
+        shell = app_factory()
+        app = _Opened(shell)
         config = uvicorn.Config(
             app,
             loop="uvloop",
@@ -50,7 +51,7 @@ def run(settings: Settings, app_factory: Callable[[], Any]) -> None:
             server_header=False,
             timeout_graceful_shutdown=settings.drain_seconds,
         )
-        server = _Server(config, address(listener), served)
+        server = _Server(config, address(listener), shell)
         # uvicorn sends itself the signal again once all is done; by then it has been obeyed
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, _obeyed)
@@ -97,10 +98,10 @@ class _Opened:
 class _Server(uvicorn.Server):
     """uvicorn's, which says where it can be reached, and at the end lets go of those who only listen."""
 
-    def __init__(self, config: uvicorn.Config, where: str, served: Any) -> None:
+    def __init__(self, config: uvicorn.Config, where: str, shell: Shell) -> None:
         super().__init__(config)
         self._where = where
-        self._served = served
+        self._shell = shell
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -108,7 +109,7 @@ class _Server(uvicorn.Server):
             _LOG.info("listening on %s", self._where, extra={"address": self._where})
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        live = getattr(self._served.state, "live", None)
+        live = getattr(self._shell.app.state, "live", None)
         if live is not None:
             live.end()  # who listens would keep the server waiting
         await super().shutdown(sockets)

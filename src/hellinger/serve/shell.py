@@ -1,6 +1,6 @@
 """What stands around every request: its id, its size, who sends it and how often, headers, figures, logs, errors.
 
-One ASGI middleware, for each layer costs every request some microseconds.
+One layer around the application, for each costs every request some microseconds.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ import secrets
 from time import perf_counter
 from typing import Any
 
+from fastapi import FastAPI
 from starlette.requests import Request
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from hellinger.engine.settings import Settings
 from hellinger.serve.access import Access, Entry, RouteTable
@@ -52,17 +53,17 @@ _PAGE_HEADERS: Headers = [
 
 
 class Shell:
-    """The middleware, added by :func:`hellinger.serve.frame.make_app`.
+    """The application as it is served.
 
     Parameters
     ----------
     app
-        What it stands around.
+        What it stands around, made by :func:`hellinger.serve.frame.make_app`.
     keys
         Who may pass; without keys everybody on this machine may.
     """
 
-    def __init__(self, app: ASGIApp, *, settings: Settings, keys: Keys, metrics: Metrics) -> None:
+    def __init__(self, app: FastAPI, *, settings: Settings, keys: Keys, metrics: Metrics) -> None:
         self.app = app
         self._access = Access(settings, keys)
         self._metrics = metrics
@@ -81,6 +82,7 @@ class Shell:
                 await send({"type": "websocket.close", "code": 1008})
             return
         begun = perf_counter()
+        scope["app"] = self.app
         headers: dict[bytes, bytes] = dict(scope["headers"])
         name = headers.get(b"x-request-id")
         if name is None or not _GOOD_ID(name):
@@ -88,7 +90,7 @@ class Shell:
         request_id.set(name.decode())
         table = self._table
         if table is None:  # not sooner: routes may be added until the first request
-            table = self._table = RouteTable(scope["app"], self._metrics)
+            table = self._table = RouteTable(self.app, self._metrics)
         path: str = scope["path"]
         if root := scope.get("root_path"):
             path = path.removeprefix(root)
@@ -129,7 +131,7 @@ class Shell:
 
     async def _fail(self, error: Exception, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer as the application answers this kind of error; what it has no kind for is a failure of ours."""
-        handlers: dict[Any, Any] = scope["app"].exception_handlers
+        handlers: dict[Any, Any] = self.app.exception_handlers
         kind = next(kind for kind in type(error).__mro__ if kind in handlers)
         if kind is Exception:
             _LOG.error("%s %s failed", scope["method"], scope["path"], exc_info=error)

@@ -1,8 +1,9 @@
 """Shortcuts: the way to the endpoints that are asked thousands of times a second.
 
-FastAPI's way to an endpoint (error handling, exit stacks, routers, dependencies, request, response) takes more than a
-fifth of a ranking's whole time. A shortcut reads the body by the endpoint's own rules and answers by its own function.
-Whatever is unusual, an invalid body or another content type, goes FastAPI's way.
+By FastAPI's way to an endpoint (error handling, exit stacks, routers, dependencies, request, response) a ranking over
+HTTP takes more than twice as long, by a plain Starlette route among FastAPI's a third longer. A shortcut reads the body
+by the endpoint's own rules and answers by its own function. What is unusual, an invalid body or another content type,
+goes FastAPI's way.
 """
 
 from __future__ import annotations

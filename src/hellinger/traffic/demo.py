@@ -106,8 +106,8 @@ class Demo:
     @contextlib.asynccontextmanager
     async def service(self, listener: socket.socket) -> AsyncIterator[None]:
         """Serve on a socket, in this event loop."""
-        app = create_app(self.settings, Keys())
-        config = uvicorn.Config(app, http="httptools", ws="none", lifespan="on", log_config=None, access_log=False)
+        shell = create_app(self.settings, Keys())
+        config = uvicorn.Config(shell, http="httptools", ws="none", lifespan="on", log_config=None, access_log=False)
         server = _Server(config)
         task = asyncio.create_task(server.serve(sockets=[listener]), name="server")
         try:
@@ -118,7 +118,7 @@ class Demo:
             yield
         finally:
             if server.started:
-                app.state.live.end()  # a page that is open would keep the server waiting
+                shell.app.state.live.end()  # a page that is open would keep the server waiting
             server.should_exit = True
             await task
 
