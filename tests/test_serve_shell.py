@@ -27,7 +27,7 @@ from hellinger.serve import logs
 from hellinger.serve.access import RateLimit, needs
 from hellinger.serve.answers import ApiError, brief, sentence
 from hellinger.serve.frame import make_app
-from hellinger.serve.keys import KEY, ROLES, Key, Keys
+from hellinger.serve.keys import CALLER, ROLES, Key, Keys
 from hellinger.serve.metrics import Metrics
 from hellinger.serve.shell import Shell
 from hellinger.serve.shortcut import shortcut
@@ -63,8 +63,7 @@ def build(*keys: Key, metrics: Metrics | None = None, **settings: Any) -> Shell:
     @router.get("/items/{item}")
     @needs("read")
     async def item(item: str, request: Request) -> dict[str, str | None]:
-        key = request.scope[KEY]
-        return {"item": item, "key": key and key.name}
+        return {"item": item, "key": request.scope[CALLER]}
 
     @router.post("/rank", tags=["ranking"], summary="Rank")
     @needs("write")

@@ -18,7 +18,7 @@ from starlette.types import Scope
 from hellinger.engine.settings import Settings
 from hellinger.errors import require
 from hellinger.serve.answers import ApiError
-from hellinger.serve.keys import KEY, ROLES, Key, Keys
+from hellinger.serve.keys import CALLER, ROLES, Key, Keys
 from hellinger.serve.metrics import Metrics, RouteFigures
 from hellinger.serve.shortcut import Shortcut, shortcut_of
 
@@ -139,15 +139,15 @@ class Access:
             self._limit = RateLimit(settings.rate_limit, burst)
 
     def admit(self, scope: Scope, headers: dict[bytes, bytes], entry: Entry) -> None:
-        """Raise unless the request may go where it wants to; note its key."""
-        key: Key | None = None
+        """Raise unless the request may go where it wants to; note who sends it."""
+        caller = ""
         if not self._keys.required:
             _check_local(scope["method"], headers)
         elif entry.level:
-            key = self._key(headers, entry)
-        scope[KEY] = key
+            caller = self._key(headers, entry).name
+        scope[CALLER] = caller
         if self._limit is not None and entry.limited and (entry.level or not self._keys.required):
-            wait = self._limit.wait("" if key is None else key.name)
+            wait = self._limit.wait(caller)
             if wait > 0.0:
                 message = f"at most {self._limit.rate:g} requests a second are allowed"
                 raise ApiError(429, message, retry_after=math.ceil(wait))

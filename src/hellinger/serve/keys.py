@@ -25,18 +25,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from starlette.types import Scope
-
 from hellinger.engine.settings import Settings
 from hellinger.errors import require
 
-__all__ = ["KEY", "Key", "Keys", "caller_of", "check_binding", "new_key", "read_keys", "revoke_key"]
+__all__ = ["CALLER", "Key", "Keys", "check_binding", "new_key", "read_keys", "revoke_key"]
 
 ROLES = ("read", "write", "admin")
 """Each may do what those before it may."""
 
-KEY = "hellinger.key"
-"""Where a request's scope has the :class:`Key` it came with, or None."""
+CALLER = "hellinger.caller"
+"""Where a request's scope has the name of the key it came with; nothing where there are no keys."""
 
 _LEVELS = {role: level for level, role in enumerate(ROLES, start=1)}
 VARIABLE = "HELLINGER_KEYS"
@@ -137,12 +135,6 @@ class Keys:
         else:
             self._stamp = stamp
             _LOG.info("keys read again: %d", len(self))
-
-
-def caller_of(scope: Scope) -> str:
-    """The name of the key that a request came with; nothing where there are no keys."""
-    key: Key | None = scope.get(KEY)
-    return "" if key is None else key.name
 
 
 def check_binding(settings: Settings, keys: Keys) -> None:

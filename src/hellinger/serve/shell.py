@@ -20,7 +20,7 @@ from starlette.types import Message, Receive, Scope, Send
 from hellinger.engine.settings import Settings
 from hellinger.serve.access import Access, Entry, RouteTable
 from hellinger.serve.answers import ApiError
-from hellinger.serve.keys import Keys, caller_of
+from hellinger.serve.keys import CALLER, Keys
 from hellinger.serve.logs import request_id
 from hellinger.serve.metrics import Metrics
 
@@ -177,7 +177,7 @@ class Shell:
             "route": entry.template if entry is not None else None,
             "status": status,
             "ms": round(seconds * 1e3, 3),
-            "key": caller_of(scope) or None,
+            "key": scope.get(CALLER) or None,
             "client": client[0] if client else None,
         }
         level = logging.ERROR if status >= 500 else logging.INFO

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from hellinger.serve.keys import caller_of
+from hellinger.serve.keys import CALLER
 
 __all__ = ["Shortcut", "shortcut", "shortcut_of"]
 
@@ -76,7 +76,7 @@ class Shortcut:
             await otherwise(scope, _again(content, receive), send)
             return
         name = None if key is None else key.decode("latin-1")
-        answer = await self._answer(scope["app"].state.service, body, name, caller_of(scope))
+        answer = await self._answer(scope["app"].state.service, body, name, scope[CALLER])
         about = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(answer))]
         await send({"type": "http.response.start", "status": 200, "headers": about})
         await send({"type": "http.response.body", "body": answer})

@@ -14,7 +14,7 @@ from hellinger.engine.service import Outcome, Service
 from hellinger.serve import models
 from hellinger.serve.access import needs
 from hellinger.serve.answers import ApiError
-from hellinger.serve.keys import caller_of
+from hellinger.serve.keys import CALLER
 from hellinger.serve.routes._common import ERRORS, json_response, known_segment, limited, service_of, short
 from hellinger.serve.shortcut import shortcut
 
@@ -53,7 +53,7 @@ async def rank(
     ] = None,
 ) -> Response:
     """Rank the best k contents for one request, by one of the variants, and count them as shown."""
-    return _json(await answer_rank(service_of(request), body, idempotency_key, caller_of(request.scope)))
+    return _json(await answer_rank(service_of(request), body, idempotency_key, request.scope[CALLER]))
 
 
 async def answer_feedback(service: Service, rows: list[FeedbackRow], *_: object) -> bytes:
