@@ -24,7 +24,7 @@ from numba import types
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.extending import intrinsic, overload
 
-__all__ = ["DIGEST", "OPTIONS", "borrowed", "dispatch", "entry", "helper", "inline", "jit"]
+__all__ = ["DIGEST", "OPTIONS", "borrowed", "brief", "dispatch", "entry", "helper", "inline", "jit"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -179,7 +179,20 @@ class _Cache(FunctionCache):  # type: ignore[misc]
 
 def jit(function: F) -> F:
     """Compile ``function`` on first use and keep the machine code on disk."""
-    compiled: F = numba.njit(**OPTIONS)(function)
+    return _cached(function, OPTIONS)
+
+
+def brief(function: F) -> F:
+    """:func:`jit` for what takes some microseconds: it keeps the interpreter's lock.
+
+    To give it up beside a busy thread, and to wait until it is free again, takes longer than such a kernel does: a
+    tenth of all that a ranking of the service costs.
+    """
+    return _cached(function, OPTIONS | {"nogil": False})
+
+
+def _cached(function: F, options: dict[str, Any]) -> F:
+    compiled: F = numba.njit(**options)(function)
     if _CACHE_DIR:
         before = numba.config.CACHE_DIR
         numba.config.CACHE_DIR = _CACHE_DIR

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hellinger._jit import entry, inline, jit
+from hellinger._jit import brief, entry, inline, jit
 from hellinger.pool._groups import mix
 from hellinger.pool._layout import ITEM, NONE
 
@@ -32,7 +32,7 @@ def _probe(table: Table, items: Any, key: Any) -> Any:
     return i
 
 
-@jit
+@brief
 def _find(table: Table, items: Any, keys: Keys) -> Keys:
     out = np.empty(keys.size, np.int64)
     for j in range(keys.size):
@@ -40,7 +40,7 @@ def _find(table: Table, items: Any, keys: Keys) -> Keys:
     return out
 
 
-@jit
+@brief
 def _find_one(table: Table, items: Any, key: int) -> Any:
     return table[_probe(table, items, key)]
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hellinger._jit import borrowed, helper, inline, jit
+from hellinger._jit import borrowed, brief, helper, inline
 from hellinger.policies import _dispatch as d
 from hellinger.pool import _blocks as blocks
 from hellinger.pool import _heap as heap
@@ -258,7 +258,7 @@ def _search(
     return found
 
 
-@jit
+@brief
 def merge(
     rule: Any, st: State, prior: Floats, t: float, allowed: Any, seed: Any, named: Any, slots: Any, rows: Any
 ) -> Any:

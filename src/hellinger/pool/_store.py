@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hellinger._jit import borrowed, entry, inline, jit
+from hellinger._jit import borrowed, brief, entry, inline, jit
 from hellinger.pool import _groups
 from hellinger.pool._ids import Id, Ids, forget, point, whole
 from hellinger.pool._layout import (
@@ -46,7 +46,7 @@ def _fits(n: float, s: float, low: float, high: float) -> bool:
     return s == 0.0 if n == 0.0 else low * n <= s <= high * n
 
 
-@jit
+@brief
 def count_one(st: State, grouped: bool, i: int, dn: float, ds: float, low: float, high: float) -> int:
     """Add to one item's counts and settle it."""
     st = _groups.borrow(st)
@@ -61,7 +61,7 @@ def count_one(st: State, grouped: bool, i: int, dn: float, ds: float, low: float
     return DONE
 
 
-@jit
+@brief
 def first_wrong(n: Floats, s: Floats, signed: bool) -> Any:
     """Positions of the first impressions that are no count, and of the first reward that is no reward; or −1."""
     bad_n, bad_s = NONE, NONE
@@ -73,7 +73,7 @@ def first_wrong(n: Floats, s: Floats, signed: bool) -> Any:
     return bad_n, bad_s
 
 
-@jit
+@brief
 def count_many(st: State, grouped: bool, slots: Slots, dn: Floats, ds: Floats, low: float, high: float) -> Any:
     """Add to these items' counts and settle them.
 

@@ -254,12 +254,9 @@ class Pool(Core):
     ) -> tuple[list[Id], list[float]]:
         """:meth:`serve`, for callers that need ids and indices alone, each as a list: a fifth of the time less."""
         found, _ = self._best(k, exclude, tags, among, seed)
-        names, scores = (
-            self._store.ids.of(self._store.state.items, self._answer.slots[:found]),
-            self._answer.scores(found),
-        )
+        picked = self._answer.columns(found, self._store.ids.names)
         self._served(found if count else 0)
-        return names, scores
+        return picked
 
     def draw(
         self,

@@ -64,6 +64,7 @@ class Answer:
         self.rows: Any = np.empty((self.k, 4), np.int64)
         self.ones, self.zeros = np.ones(self.k), np.zeros(self.k)
         self._bytes = self.rows.reshape(-1).view(np.uint8).data
+        self._ids, self._scores = self.rows[:, 0], self.rows[:, 1].view(np.float64)
 
     def ranked(self, found: int, whole: bool, names: list[Id] | None) -> list[Ranked]:
         """The first so many; counts are ``whole`` numbers or floats, ids are in the rows or, by place, in ``names``."""
@@ -72,10 +73,10 @@ class Answer:
             rows = [(names[slot], score, n, s) for slot, score, n, s in rows]
         return list(map(_new, _RANKED, rows))
 
-    def scores(self, found: int) -> list[float]:
-        """The indices of the first so many."""
-        scores: list[float] = self.rows[:found, 1].view(np.float64).tolist()
-        return scores
+    def columns(self, found: int, names: list[Id] | None) -> tuple[list[Id], list[float]]:
+        """Ids and indices of the first so many; the ids are in the rows or, by place, in ``names``."""
+        ids: list[Id] = self._ids[:found].tolist()
+        return ids if names is None else list(map(names.__getitem__, ids)), self._scores[:found].tolist()
 
 
 def plain(x: float) -> float:
