@@ -35,8 +35,11 @@ def classify(given: Sequence[FeedbackRow], find: Find, at: int, *, window: int, 
     bodies: list[str] = []
     said: list[tuple[str, int, str, float, bool, int | None]] = []
     since = at - window
+    last: str | None = None
+    request: Request | None = None
     for j, (name, item, kind, value, happened) in enumerate(given):
-        request = find(name)
+        if name != last:
+            request, last = find(name), name
         if request is None:
             out.unknown.append(j)
             continue

@@ -101,6 +101,22 @@ def count_many(st: State, grouped: bool, slots: Slots, dn: Floats, ds: Floats, l
     return NONE, _groups.settle_all(st, slots, 0) if grouped else slots.size, total
 
 
+@brief
+def set_many(st: State, grouped: bool, slots: Slots, n: Floats, s: Floats, low: float, high: float) -> Any:
+    """Set the counts of these items, each given once, and settle them; returns the same as :func:`count_many`."""
+    st = _groups.borrow(st)
+    for j in range(slots.size):
+        if not _fits(n[j], s[j], low, high) or (n[j] == 0.0 and s[j] != 0.0):
+            return j, 0, 0.0
+    more = 0.0
+    for j in range(slots.size):
+        item = st.items[slots[j]]
+        more += n[j] - item["n"]
+        item["n"] = n[j]
+        item["s"] = s[j]
+    return NONE, _groups.settle_all(st, slots, 0) if grouped else slots.size, more
+
+
 @jit
 def take_out(st: State, table: Any, slots: Slots) -> None:
     """Remove items, those at the end first; the last one moves into each place left."""
@@ -130,6 +146,7 @@ class Store:
         self._count_one = entry(count_one, self.state, True, 0, 0.0, 0.0, 0.0, 0.0)
         none, nothing = np.empty(0, np.int64), np.empty(0)
         self._count_many = entry(count_many, self.state, True, none, nothing, nothing, 0.0, 0.0)
+        self._set_many = entry(set_many, self.state, True, none, nothing, nothing, 0.0, 0.0)
 
     def __len__(self) -> int:
         return int(self.state.meta[COUNT])
@@ -240,16 +257,17 @@ class Store:
 
     def count(self, slots: Slots, n: Floats, s: Floats, bounds: tuple[float, float]) -> tuple[int, float]:
         """Add to these contents' counts: −1 and the impressions added; or the first that cannot be, all undone."""
-        bad, done, total = self._count_many(self.state, self.grouped, slots, n, s, bounds[0], bounds[1])
+        return self._settled(slots, self._count_many(self.state, self.grouped, slots, n, s, bounds[0], bounds[1]))
+
+    def set(self, slots: Slots, n: Floats, s: Floats, bounds: tuple[float, float]) -> tuple[int, float]:
+        """Set the counts of these items, each given once; returns the same as :meth:`count`."""
+        return self._settled(slots, self._set_many(self.state, self.grouped, slots, n, s, bounds[0], bounds[1]))
+
+    def _settled(self, slots: Slots, outcome: tuple[int, int, float]) -> tuple[int, float]:
+        bad, done, total = outcome
         if bad < 0 and done < slots.size:
             self.settle(slots, done)
         return bad, total
-
-    def put(self, slots: Slots, n: Floats, s: Floats) -> None:
-        """Set these items' counts (checked by the caller)."""
-        items = self.state.items
-        items["n"][slots], items["s"][slots] = n, s
-        self.settle(slots)
 
     def retag(self, slots: Slots, tags: Any, stratum: Any) -> None:
         """Give these items other tag sets and strata."""

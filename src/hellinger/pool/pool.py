@@ -362,9 +362,11 @@ class Pool(Core):
             half_life=self.half_life,
         )
         slots = self._distinct(ids)
-        n, s = self._checks.totals(impressions, rewards, slots.size)
-        self._add_rounds(float(n.sum() - self._store.state.items["n"][slots].sum()), fresh=False)
-        self._store.put(slots, n, s)
+        n, s = self._checks.many(impressions, rewards, slots.size)
+        bad, more = self._store.set(slots, n, s, self._bounds)
+        if bad >= 0:
+            self._checks.refuse(float(s[bad]), float(n[bad]))
+        self._add_rounds(more, fresh=False)
         self._after(slots, n, s)
 
     @property

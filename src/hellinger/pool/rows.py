@@ -76,7 +76,9 @@ class Answer:
     def columns(self, found: int, names: list[Id] | None) -> tuple[list[Id], list[float]]:
         """Ids and indices of the first so many; the ids are in the rows or, by place, in ``names``."""
         ids: list[Id] = self._ids[:found].tolist()
-        return ids if names is None else list(map(names.__getitem__, ids)), self._scores[:found].tolist()
+        if names is not None:
+            ids = [names[place] for place in self._ids[:found].tolist()]
+        return ids, self._scores[:found].tolist()
 
 
 def plain(x: float) -> float:
