@@ -10,6 +10,8 @@ import random
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+
 from hellinger.engine.desk import Desk
 from hellinger.engine.drafts import Draft, DraftRow, Feedback, Query
 from hellinger.engine.picture import differences as unlike
@@ -147,12 +149,13 @@ def next_ranking(desk: Desk, query: Query, at: int) -> dict[str, Any]:
 def check_ranking(desk: Desk, query: Query, draft: Draft, at: int) -> None:
     """What was ranked may be shown, and nothing was left out that could have filled a place."""
     fields = draft.fields
-    pool, held = desk.pools.of[fields["variant"]], desk.ledger.catalogue
+    pool, held = desk.pools.of(fields["variant"]), desk.ledger.catalogue
     eligible = set()
     for name, slot in held.slots.items():
         due = desk.leaving.age is not None and at >= held["added_at"][slot] + desk.leaving.age * HOUR
         due = due or 0 < held["expires_at"][slot] <= at
-        due = due or slot in desk.state.dates.expired  # where the clock was set back: what expired does not come back
+        # where the clock was set back, what has expired does not come back
+        due = due or bool(desk.state.dates.expired(np.array([slot]))[0])
         if held["state"][slot] == SHOWN and not due and (slot in pool or name in fields["items"]):
             eligible.add(name)
     if query.tags is not None:

@@ -24,7 +24,8 @@ async def parts(service: Service) -> list[dict[str, Any]]:
 
 async def begun(path: Path) -> Service:
     variants = {"one": "cold-start", "two": "ucb1"}
-    service = await Service.start(Settings(database=f"sqlite:///{path}/log.db", variants=variants, seed=1))
+    settings = Settings(database=f"sqlite:///{path}/log.db", variants=variants, seed=1, segment_enough=0)
+    service = await Service.start(settings)
     items = [{"id": name, "tags": ["x"], "expires_at": None, "metadata": None} for name in "abcd"]
     await service.describe(items)
     for number in range(12):

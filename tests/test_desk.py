@@ -13,6 +13,7 @@ from hellinger.engine.desk import Desk
 from hellinger.engine.drafts import Query
 from hellinger.engine.feedback import points
 from hellinger.engine.learning import due, fit
+from hellinger.engine.pools import SLICE
 from hellinger.engine.state import HOUR
 from hellinger.events import Event
 from hellinger.experiment import Split
@@ -145,7 +146,7 @@ def test_a_segment_ranks_by_its_own_counts_when_it_has_enough() -> None:
 
 
 def stats(copy: Copy, variant: str, item: str) -> tuple[float, float]:
-    found = copy.desk.pools.of[variant].pooled.stats(copy.desk.ledger.catalogue.slots[item])
+    found = copy.desk.pools.of(variant).stats(copy.desk.ledger.catalogue.slots[item])
     return found.impressions, found.rewards
 
 
@@ -347,7 +348,7 @@ def test_a_content_leaves_one_variant_and_not_the_other() -> None:
     copy.chores(START)
     assert copy.desk.about("a")["one"]["left"]["reason"] == "graduated"
     assert copy.desk.about("a")["two"]["left"] is None
-    assert copy.desk.ledger.catalogue.slots["a"] in copy.desk.pools.of["two"]
+    assert copy.desk.ledger.catalogue.slots["a"] in copy.desk.pools.of("two")
     assert copy.give(drafts[0].event.key, "a") == "accepted"
     copy.flush()
     assert copy.desk.about("a")["one"]["rewards"] == 1
@@ -387,31 +388,99 @@ def test_contents_beyond_hope_are_swept_out() -> None:
 def test_rounds_count_what_has_gone() -> None:
     """The number of rounds is that of all impressions, whatever became of the contents, also after a restart."""
     for learning in ("isolated", "shared"):
-        copy = Copy(Log(), learning=learning, split=Split({"one": 1, "two": 0}))
+        copy = Copy(Log(), learning=learning, split=Split({"one": 1, "two": 0}), enough=0)
         copy.add("a", "b")
         copy.bring([("a", 5, 1), ("b", 7, 1)])
         drafts = [copy.rank(2, segment="night") for _ in range(3)]
         copy.turn("b", "deleted")
         copy.give(drafts[0].event.key, "b")
         copy.flush()
-        assert copy.desk.pools.of["one"].pooled.rounds == 18
-        assert copy.desk.pools.of["one"].segments["night"].rounds == 6
+        assert copy.desk.pools.of("one").rounds == 18
+        assert copy.desk.pools.deciding("one", "night").rounds == 6
         copy.check()
 
 
-def test_a_great_batch_of_contents_is_brought_in_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    loads = []
+def loads_of(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Pool, int]]:
+    """What pools take in from now on: each pool, and how many items at once."""
+    loads: list[tuple[Pool, int]] = []
     load = Pool.load
 
-    def counting(self: Pool, *args: Any, **options: Any) -> None:
-        loads.append(1)
-        load(self, *args, **options)
+    def counting(self: Pool, ids: Any, *args: Any, **options: Any) -> None:
+        loads.append((self, len(ids)))
+        load(self, ids, *args, **options)
 
     monkeypatch.setattr(Pool, "load", counting)
+    return loads
+
+
+def test_a_great_batch_of_items_is_taken_in_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    loads = loads_of(monkeypatch)
     copy = Copy(Log())
     copy.add(*(f"item {j}" for j in range(500)))
-    assert len(loads) == len(VARIANTS)
+    copy.desk.pools.finish()
+    assert [size for _, size in loads] == [500] * len(VARIANTS)
+
+
+def test_a_ranking_waits_for_its_own_pool_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many items, many segments: one pool takes them in for a ranking, the others a slice at a time."""
+    copy = Copy(Log(), enough=0, split=Split({"one": 1, "two": 0}))
+    copy.add("a", "b")
+    segments = [f"segment {j}" for j in range(20)]
+    for segment in segments:
+        copy.rank(1, segment=segment)
+    copy.flush()
+    copy.desk.pools.finish()
+    loads = loads_of(monkeypatch)
+    copy.add(*(f"item {j}" for j in range(2 * SLICE + 10)))
+    copy.rank(2, segment=segments[3])
+    copy.flush()
+    pools = copy.desk.pools
+    assert {id(pool) for pool, _ in loads} == {id(pools.of("one")), id(pools.deciding("one", segments[3]))}
+    del loads[:]
+    slices = 0
+    for _ in pools.catch_up():
+        slices += 1
+        assert sum(size for _, size in loads) <= SLICE
+        del loads[:]
+    assert slices >= 3 * (len(segments) - 1)
     copy.check()
+
+
+def test_a_segment_has_a_pool_once_it_decides() -> None:
+    """Before, its counts are in the ledger alone: a pool for each of many segments would take much memory."""
+    copy = Copy(Log(), enough=10, split=Split({"one": 1, "two": 0}))
+    copy.add("a", "b")
+    for _ in range(4):
+        copy.rank(2, segment="night")
+    copy.flush()
+    assert copy.desk.pools.segments("one") == []
+    assert copy.desk.pools.deciding("one", "night") is copy.desk.pools.of("one")
+    copy.rank(2, segment="night")
+    copy.flush()
+    assert copy.desk.pools.segments("one") == ["night"]
+    own = copy.desk.pools.deciding("one", "night")
+    assert own is not copy.desk.pools.of("one")
+    assert own.rounds == 10
+    copy.check()
+
+
+def test_many_items_expire_a_part_at_a_time() -> None:
+    """Those that expire together are hidden at once, and logged in parts."""
+    copy = Copy(Log())
+    names = [f"item {j}" for j in range(2_500)]
+    copy.add(*names, expires_at=START + 5)
+    assert len(copy.rank(3).fields["items"]) == 3
+    assert copy.rank(3, at=START + 5).fields["items"] == []
+    copy.flush()
+    parts = []
+    while drafts := copy.desk.chores(START + 5):
+        parts.append(len(drafts))
+        copy.write(drafts)
+        copy.flush()
+    assert sum(parts) == len(names)
+    assert max(parts) <= 1_000
+    assert copy.desk.ledger.catalogue.live == 0
+    copy.check(START + 5)
 
 
 def test_a_fit_in_another_thread_leaves_the_ledger_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -73,11 +73,12 @@ async def running(path: Path, **settings: Any) -> AsyncIterator[tuple[Service, T
         fold = recovery.recover(trouble[0]._store, base=True)
         recovery.advance(trouble[0]._store, fold)
         assert differences(service.desk.ledger, fold) == []
-        for name, pool in service.desk.pools.of.items():
-            for slot in pool.pooled.ids:
+        for name in service.desk.variants:
+            pool = service.desk.pools.of(name)
+            for slot in pool.ids:
                 item = service.desk.ledger.catalogue.ids[int(slot)]
                 n, s = fold.sums([fold.catalogue.slots[item]], variants=[name, COMMON])
-                assert pool.pooled.stats(slot)[:2] == (n[0], s[0]), item
+                assert pool.stats(slot)[:2] == (n[0], s[0]), item
         assert not service.desk.state.overlay
         assert service.desk.named == {}
         assert service.desk.ledger.requests._pins == {}

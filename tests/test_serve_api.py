@@ -844,9 +844,11 @@ def test_shared_learning(tmp_path: Path) -> None:
         (shown,) = [item["id"] for item in answer["items"]]
         assert api.feedback((answer["request_id"], shown))["accepted"] == 1
         assert {api.rank(1, user="ada")["variant"] for _ in range(5)} == {answer["variant"]}
-        pools, slot = api.service.desk.pools.of, api.service.desk.ledger.catalogue.slots[shown]
-        assert {pool.pooled.stats(slot).rewards for pool in pools.values()} == {1}
-        assert len({pool.pooled.stats(slot).impressions for pool in pools.values()}) == 1
+        desk = api.service.desk
+        slot = desk.ledger.catalogue.slots[shown]
+        found = [desk.pools.of(name).stats(slot) for name in desk.variants]
+        assert {stats.rewards for stats in found} == {1}
+        assert len({stats.impressions for stats in found}) == 1
         assert api.get("/v1/experiment")["sample_ratio"] is None
 
 

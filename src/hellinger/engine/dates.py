@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Iterator
+from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
 
-from hellinger.ledger import SHOWN, Catalogue, Changes
+from hellinger.ledger import SHOWN, Catalogue, Changes, Slots, grown
 
 __all__ = ["Dates"]
+
+MOST = 10_000
+"""Items that expire at once, while rankings wait: some ten milliseconds. What is left expires with the next ranking."""
+TO_LOG = 1_000
+"""Items for which events are made at once."""
 
 
 class Dates:
@@ -27,20 +33,27 @@ class Dates:
     def __init__(self, catalogue: Catalogue, age: int | None = None) -> None:
         self._catalogue = catalogue
         self._age = age
-        self.expired: set[int] = set()
-        """Slots of items that have expired, which the log still says are shown."""
-        self._logged: set[int] = set()
-        """Those of them for which an event is on its way."""
+        self._expired = np.zeros(0, np.bool_)
+        """By slot: whether an item has expired that the log still says is shown."""
+        self._unlogged: dict[int, None] = {}
+        """Those of them, in order, that the log is yet to be told of."""
         self._heap = list(self._dues(np.flatnonzero(catalogue["state"][: len(catalogue.ids)] == SHOWN)))
         heapq.heapify(self._heap)
+
+    def expired(self, slots: Slots) -> npt.NDArray[np.bool_]:
+        """Which of these items have expired, though the log still says that they are shown."""
+        self._expired = grown(self._expired, len(self._catalogue.ids))
+        found: npt.NDArray[np.bool_] = self._expired[slots]
+        return found
 
     def follow(self, changes: Changes) -> None:
         """Forget what was known of changed items: their dates are looked up anew."""
         if not changes.items:
             return
-        self.expired -= changes.items
-        self._logged -= changes.items
         slots = np.array(sorted(changes.items), np.int64)
+        for slot in slots[self.expired(slots)].tolist():
+            self._unlogged.pop(slot, None)
+        self._expired[slots] = False
         for entry in self._dues(slots[self._catalogue["state"][slots] == SHOWN]):
             heapq.heappush(self._heap, entry)
 
@@ -48,31 +61,36 @@ class Dates:
         """Whether an item may expire by this time."""
         return bool(self._heap) and self._heap[0][0] <= at
 
-    def expire(self, at: int) -> list[int]:
+    def expire(self, at: int) -> Slots:
         """Slots of items that have expired by this time, each given once."""
-        fresh = []
-        while self.due(at):
-            due, slot = heapq.heappop(self._heap)
-            if slot not in self.expired and self._catalogue["state"][slot] == SHOWN and self._due(slot) == due:
-                self.expired.add(slot)
-                fresh.append(slot)
+        entries: list[tuple[int, int]] = []
+        while self.due(at) and len(entries) < MOST:
+            entries.append(heapq.heappop(self._heap))
+        dues, slots = np.array(entries, np.int64).reshape(-1, 2).T
+        current = (self._catalogue["state"][slots] == SHOWN) & ~self.expired(slots) & (self._due(slots) == dues)
+        fresh: Slots = np.unique(slots[current])
+        self._expired[fresh] = True
+        self._unlogged.update(dict.fromkeys(fresh.tolist()))
         return fresh
 
     def to_log(self) -> list[int]:
-        """Slots of expired items that the log is to be told of, each given once."""
-        fresh = sorted(self.expired - self._logged)
-        self._logged.update(fresh)
-        return fresh
+        """Slots of expired items that the log is to be told of, each given once; ask again while there are any."""
+        some = list(islice(self._unlogged, TO_LOG))
+        for slot in some:
+            del self._unlogged[slot]
+        return some
 
-    def _due(self, slot: int) -> int:
-        return next((due for due, _ in self._dues(np.array([slot]))), 0)
+    def _due(self, slots: Slots) -> Slots:
+        """When each of these items expires; 0 for never."""
+        dues: Slots = self._catalogue["expires_at"][slots]
+        if self._age is None:
+            return dues
+        aged = self._catalogue["added_at"][slots] + self._age
+        return np.where(dues > 0, np.minimum(dues, aged), aged)
 
-    def _dues(self, slots: npt.NDArray[np.int64]) -> Iterable[tuple[int, int]]:
+    def _dues(self, slots: Slots) -> Iterable[tuple[int, int]]:
         """When these items expire, those that ever do."""
-        dues = self._catalogue["expires_at"][slots]
-        if self._age is not None:
-            aged = self._catalogue["added_at"][slots] + self._age
-            dues = np.where(dues > 0, np.minimum(dues, aged), aged)
+        dues = self._due(slots)
         some = np.flatnonzero(dues)
         pairs: Iterator[tuple[int, int]] = zip(dues[some].tolist(), slots[some].tolist(), strict=True)
         return pairs

@@ -13,6 +13,7 @@ from itertools import chain
 from typing import Any
 
 from hellinger.engine import learning as learned
+from hellinger.engine.dates import Dates
 from hellinger.engine.drafts import Draft, DraftRow, FeedbackRow, Query, Sorted, item_draft, state_draft
 from hellinger.engine.draws import Draws
 from hellinger.engine.feedback import classify, classify_seen
@@ -110,13 +111,14 @@ class Desk:
         ledger = Ledger()
         fields = {"id": "a", "tags": ["t"], "expires_at": None}
         ledger.apply(placed([Logged(1, *Draft.of("item/1", "item", 0, fields).event)]))
-        pools = Pools(ledger, Overlay(), set(), self.variants, learning=self.pools.learning, enough=0)
-        for pool in pools.of.values():
+        dates = Dates(ledger.catalogue)
+        pools = Pools(ledger, Overlay(), dates.expired, self.variants, learning=self.pools.learning, enough=0)
+        for variant in self.variants:
+            pool = pools.of(variant)
             pool.pick(1)
             pool.pick(1, exclude=[1], tags=["t"])
             pool.set_counts([0], [1], [1])
-        for real in self.pools.of.values():
-            if len(real):
+            if len(real := self.pools.of(variant)):
                 real.rank(1)
 
     # Ranking ------------------------------------------------------------------------------------------
@@ -136,19 +138,18 @@ class Desk:
         else:
             variant, chance = self.split.choose(draws)
         segment = query.segment or ""
-        pool = state.pools.of[variant]
         drawn = self.random_share > 0 and draws.random() < self.random_share
         propensities: float | list[float] | None = None
         chosen: list[Any] = []
         scores: Sequence[float | None] = []
-        if len(pool) == 0:
+        if len(state.pools.of(variant)) == 0:
             propensities = [] if self.random_share > 0 else None
         elif self.random_share > 0:
             ranked, propensities = self._explore(variant, query, drawn, draws)
             chosen, scores = [one.id for one in ranked], [one.score for one in ranked]
         else:
             filters = self._filters(variant, query)
-            chosen, scores = pool.pick(query.k, segment, count=count, seed=draws.word(), **filters)
+            chosen, scores = state.pools.pick(variant, segment, query.k, count=count, seed=draws.word(), **filters)
             propensities = None if variant in self._stochastic else 1.0
         if math.inf in scores:  # which JSON has no word for
             scores = [None if score == math.inf else score for score in scores]
@@ -193,7 +194,7 @@ class Desk:
         if query.tags is not None:
             filters["tags"] = query.tags
         if query.among is not None:
-            pool = self.pools.of[variant]
+            pool = self.pools.of(variant)
             filters["among"] = [slot for item in query.among if (slot := slot_of(item, -1)) in pool]
         return filters
 
@@ -201,7 +202,7 @@ class Desk:
         self, variant: str, query: Query, drawn: bool, draws: Draws
     ) -> tuple[list[Ranked], list[float] | None]:
         """A ranking and the chance of each of its places, where a share of all rankings is drawn at random."""
-        pool = self.pools.of[variant].deciding(query.segment or "")
+        pool = self.pools.deciding(variant, query.segment or "")
         filters = self._filters(variant, query)
         best = pool.rank(query.k, seed=draws.word(), **filters)
         some, eligible = pool.draw(query.k, random.Random(draws.word()), **filters)
@@ -246,7 +247,10 @@ class Desk:
         return state_draft(item, state, at)
 
     def chores(self, at: int) -> list[Draft]:
-        """Drafts of what time itself does: items that expire, and those that have left a pool."""
+        """Drafts of what time itself does: items that expire, and those that have left a pool.
+
+        Not of everything at once where it is much: ask again while there are any.
+        """
         self.state.expire(at)
         catalogue = self.ledger.catalogue
         drafts = [
@@ -300,11 +304,12 @@ class Desk:
     def about_each(self, slots: Sequence[int]) -> list[dict[str, dict[str, Any]]]:
         """The same for many items, by slot."""
         out: list[dict[str, dict[str, Any]]] = [{} for _ in slots]
-        for variant, pool in self.pools.of.items():
+        for variant in self.variants:
+            pool = self.pools.of(variant)
             n, s = (sums.tolist() for sums in self.ledger.sums(slots, variants=[variant]))
             left = self.ledger.gone.get(variant, {})
             present = [slot for slot in slots if slot in pool]
-            scores = dict(zip(present, pool.pooled.scores(present).tolist(), strict=True))
+            scores = dict(zip(present, pool.scores(present).tolist(), strict=True))
             for j, slot in enumerate(slots):
                 score, gone = scores.get(slot), left.get(slot)
                 out[j][variant] = {"impressions": n[j], "rewards": s[j], "score": score, "left": gone}

@@ -7,9 +7,9 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, TypeVar
 
 from hellinger.engine.desk import Desk
@@ -30,6 +30,10 @@ ENOUGH = 1000
 """Drafts that are written at once, but for an entry of more: one statement, and others are made meanwhile."""
 READ = 1_000
 """Events of others that are read and applied at once: rankings wait meanwhile."""
+
+
+SLICE = 500
+"""Events that are applied at once, while rankings wait: some milliseconds."""
 
 
 class JournalFullError(StoreUnavailableError):
@@ -66,6 +70,61 @@ class _Entry:
         self.lasting = lasting
         self.holds = holds
         self.waiter = waiter
+
+
+class _Batch:
+    """What the log has got: events of others, and after them entries of this copy with their places."""
+
+    __slots__ = ("_events", "_left", "_mine", "_thread", "applied", "entries", "holds", "lost", "places")
+
+    def __init__(
+        self,
+        entries: list[_Entry],
+        places: list[list[int | None]],
+        events: list[Logged],
+        thread: list[Logged],
+        holds: list[str],
+        applied: Future[None] | None = None,
+    ) -> None:
+        self.entries = entries
+        self.places = places
+        self.holds = holds
+        self.applied = applied
+        """Done when the batch has been applied, or never will be."""
+        self.lost: list[DraftRow] = []
+        """Drafts that the log had already."""
+        self._events = events
+        self._thread: list[Logged] = thread
+        self._mine: Iterator[Any] | None = None
+        self._left = len(events)
+
+    def begin(self) -> bool:
+        """Match drafts with their places, the first time; whether some are lost."""
+        if self._mine is not None:
+            return False
+        drafts = chain.from_iterable(entry.drafts for entry in self.entries)
+        mine: Iterable[Any] = zip(chain.from_iterable(self.places), drafts, strict=True)  # in the order of the log
+        if any(None in seqs for seqs in self.places):
+            both = list(mine)
+            mine = [(seq, draft) for seq, draft in both if seq is not None]
+            self.lost = [draft for seq, draft in both if seq is None]
+        self._mine = iter(mine)
+        self._left += sum(map(len, self.places))
+        return bool(self.lost)
+
+    def apply(self, desk: Desk) -> bool:
+        """Apply a slice; whether it was the last."""
+        events, thread = self._events[:SLICE], self._thread
+        self._events, self._thread = self._events[SLICE:], []
+        assert self._mine is not None
+        mine: Iterable[Any] = ()
+        if self._left <= SLICE:
+            mine = self._mine  # all that is left: most batches are small
+        elif not events:
+            mine = list(islice(self._mine, SLICE))
+        self._left = 0 if self._left <= SLICE else self._left - SLICE
+        desk.commit(events, thread, mine)
+        return self._left == 0
 
 
 class Journal:
@@ -132,6 +191,8 @@ class Journal:
         self._wake = threading.Condition()
         self._busy_since: float | None = None
         self._in_flight: list[_Entry] = []
+        self._batches: deque[_Batch] = deque()
+        """In the log, and to be applied."""
         self._refused = False  # the last write failed: that reading works proves nothing
         self._behind = False  # others have written more than was read at once
         self._stop = False
@@ -211,37 +272,44 @@ class Journal:
             self._wake.notify()
         await asyncio.to_thread(self._thread.join, 5.0)
 
-    def _took(
-        self,
-        entries: list[_Entry],
-        places: list[list[int | None]],
-        events: list[Logged],
-        thread: list[Logged],
-        holds: list[str],
-    ) -> None:
-        """The log has got these."""
+    def _took(self, batch: _Batch) -> None:
+        """The log has got this."""
         if self.away:
             log.warning("the store is back")
         self.away = False
         self.reached = time.monotonic()
-        drafts = chain.from_iterable(entry.drafts for entry in entries)
-        mine: Iterable[Any] = zip(chain.from_iterable(places), drafts, strict=True)  # in the order of the log
+        self._batches.append(batch)
+        if len(self._batches) == 1:
+            self._apply_next()
+
+    def _apply_next(self) -> None:
+        """Apply the next slice of what the log has got; where there are more, others get their turn first."""
+        batch = self._batches[0]
         try:
             if self.failure is not None:
                 raise self.failure
-            if any(None in seqs for seqs in places):
-                both = list(mine)
-                mine = [(seq, draft) for seq, draft in both if seq is not None]
-                self.desk.forget(draft for seq, draft in both if seq is None)
-            self.desk.commit(events, thread, mine)
-            self.desk.ledger.requests.release(chain(holds, *(entry.holds for entry in entries)))
+            if batch.begin():
+                self.desk.forget(batch.lost)
+            if not batch.apply(self.desk):
+                self._loop.call_soon(self._apply_next)
+                return
+            self.desk.ledger.requests.release(chain(batch.holds, *(entry.holds for entry in batch.entries)))
         except Exception as error:
-            self._break(error, entries)
-            return
-        for entry, seqs in zip(entries, places, strict=True):
-            if not entry.waiter.done():
-                entry.waiter.set_result(seqs)
-        self._done(entries)
+            self._break(error, batch.entries)
+        else:
+            for entry, seqs in zip(batch.entries, batch.places, strict=True):
+                if not entry.waiter.done():
+                    entry.waiter.set_result(seqs)
+            self._done(batch.entries)
+        self._batches.popleft()
+        if batch.applied is not None:
+            batch.applied.set_result(None)
+        if self._batches:
+            self._loop.call_soon(self._apply_next)
+
+    def fail(self, error: Exception) -> None:
+        """Memory turned out not to be what the log says: tell nobody of anything until it is made anew."""
+        self._break(error, [])
 
     def _break(self, error: Exception, entries: list[_Entry]) -> None:
         """The log has these, but they could not be applied: tell nobody that they took effect."""
@@ -438,8 +506,10 @@ class Journal:
         thread = self.store.thread(missing) if missing else []
         # only now: were it said before, what a failure above keeps from the desk would never come again
         self._after = max(self._after, last, events[-1].seq if events else 0)
-        applied = self._tell if entries or not events else self._ask
-        applied(self._took, entries, places, events, thread, names)
+        applied: Future[None] | None = None if entries or not events else Future()
+        self._tell(self._took, _Batch(entries, places, events, thread, names, applied))
+        if applied is not None:
+            applied.result()
         del holds[len(holds) - len(names) :]
 
     def _tell(self, what: Callable[..., None], *arguments: object) -> None:

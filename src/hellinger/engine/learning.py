@@ -34,11 +34,12 @@ class Due(NamedTuple):
 def due(state: State) -> list[Due]:
     """Priors that have seen enough impressions since they were last fitted; by what the log says alone."""
     ledger, catalogue, found = state.ledger, state.ledger.catalogue, []
-    for variant, pool in state.pools.of.items():
-        if not pool.pooled.policy.rule.learns_prior:
+    pools = state.pools
+    for variant in pools.variants:
+        if not pools.of(variant).policy.rule.learns_prior:
             continue
-        sources = state.pools.sources(variant)
-        for segment in ("", *pool.segments):
+        sources = pools.sources(variant)
+        for segment in ("", *pools.segments(variant)):
             rounds = ledger.rounds(variants=sources, segment=segment)
             after, fields = ledger.priors.get((variant, segment), (0, {"rounds": 0.0}))
             if rounds >= next_fit(fields["rounds"]):

@@ -30,11 +30,9 @@ class Picture(NamedTuple):
 
 
 def pictures(pools: Pools, *only: str) -> Iterator[Picture]:
-    """A picture of every pool for all traffic or with counts; ``only`` one, by variant and segment, if given."""
+    """A picture of every pool that ranks; ``only`` one, by variant and segment, if given."""
     names = pools.ledger.catalogue.ids
     for variant, segment, pool in pools.each():
-        if segment and not pool.rounds:  # made ahead of its first impression: another copy need not have it
-            continue
         if only and only != (variant, segment):
             continue
         table = pool.table()

@@ -1,8 +1,11 @@
-"""One pool for each variant, derived from ledger and overlay. Items have their slots as ids in it, not their names."""
+"""A pool for each variant and each segment that has enough traffic, derived from ledger and overlay.
+
+Items have their slots as ids in the pools, not their names.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -10,41 +13,85 @@ import numpy as np
 from hellinger.engine.overlay import Overlay
 from hellinger.ledger import COMMON, HIDDEN, SHOWN, Changes, Columns, Ledger, Request, Slots
 from hellinger.policies import Prior
-from hellinger.pool import Departure, Leaving, Pool, SegmentedPool
+from hellinger.pool import Departure, Leaving, Pool, enough_for
 
-__all__ = ["Learning", "Pools"]
+__all__ = ["SLICE", "Learning", "Pools"]
 
 Learning = Literal["isolated", "shared"]
 
+SLICE = 2_000
+"""Items that a pool takes in at once, while rankings wait: some milliseconds."""
+
+
+class _Derived:
+    """A pool, and the items that it has yet to look up in ledger and overlay."""
+
+    __slots__ = ("complete", "number", "pending", "pool", "retagged")
+
+    def __init__(self, pool: Pool) -> None:
+        self.pool = pool
+        self.pending: list[Slots] = []
+        self.retagged: set[int] = set()
+        """Those of them whose tags are others."""
+        self.number = 0
+        """How many are pending, those counted twice that are there twice."""
+        self.complete = False
+        """Whether it has had all items: before, it cannot rank."""
+
+    def expect(self, slots: Slots, retagged: Iterable[int] = ()) -> None:
+        """Note that these items have changed."""
+        self.pending.append(slots)
+        self.number += slots.size
+        self.retagged.update(retagged)
+
+    def take(self, most: int) -> tuple[Slots, set[int]]:
+        """About so many of the pending items, and those of them with other tags."""
+        some = [self.pending.pop()]
+        if some[0].size > most:
+            self.pending.append(some[0][most:])
+            some[0] = some[0][:most]
+        count = some[0].size
+        while self.pending and count + self.pending[-1].size <= most:
+            some.append(self.pending.pop())
+            count += some[-1].size
+        self.number -= count
+        slots = _distinct(some)
+        retagged = self.retagged.intersection(slots.tolist()) if self.retagged else set()
+        self.retagged -= retagged
+        return slots, retagged
+
 
 class Pools:
-    """The items of a ledger in one :class:`SegmentedPool` for each variant.
+    """The items of a ledger in one :class:`Pool` for each variant, and in one more for each segment that decides.
 
     A pool has no numbers of its own. Who is in it, how often each item was shown and what it earned, how many
     impressions there were in all, and the prior: each is looked up in the ledger and the overlay whenever it may have
     changed, never added to. So a pool that has lived through a log equals one that is made at its end.
+
+    When many items change, a pool looks them up when it is next asked to rank, or in :meth:`catch_up`, a slice at a
+    time: with many segments there are many pools, and rankings by one need not wait for all others.
 
     Parameters
     ----------
     ledger, overlay
         What the log says, and this copy's rankings that it does not have yet.
     expired
-        Slots of items that have expired, which the log does not know yet; looked at whenever items change.
+        Tells of an array of slots which items have expired, though the log does not know it yet.
     variants
         Policy of each, as a spec.
     learning
         ``"isolated"``: a variant learns from its own rankings; ``"shared"``: all learn from all.
     enough
-        Impressions that a segment needs to be ranked by its own counts.
+        Impressions that a segment needs to be ranked by its own counts; see ``hellinger.pool.enough_for``.
     leaving
-        When an item leaves a variant's pool by itself.
+        When an item leaves a variant's pools by itself, by the counts of all traffic.
     """
 
     def __init__(
         self,
         ledger: Ledger,
         overlay: Overlay,
-        expired: set[int],
+        expired: Any,
         variants: dict[str, str],
         *,
         learning: Learning = "isolated",
@@ -54,44 +101,98 @@ class Pools:
         self.ledger = ledger
         self.overlay = overlay
         self.expired = expired
+        self.variants = variants
         self.learning: Learning = learning
-        self.of = {
-            name: SegmentedPool(spec, enough=enough, leaving=leaving, learn="given") for name, spec in variants.items()
-        }
+        self.enough = enough
+        self.leaving = leaving
         self._departing: dict[str, dict[int, Departure]] = {name: {} for name in variants}
-        """Items that have left a variant's pool by themselves, which the log does not know yet."""
+        """Items that have left a variant's pools by themselves, which the log does not know yet."""
         self._logged: set[tuple[str, int]] = set()
         """Those of them for which an event is on its way."""
-        slots = np.flatnonzero(ledger.catalogue["state"][: len(ledger.catalogue.ids)] <= HIDDEN)
-        for variant, pool in self.of.items():
-            self._set_prior(variant, "")
-            for segment in ledger.segments:
-                if self._rounds(variant, segment):
-                    pool.segment(segment)
-                    self._set_prior(variant, segment)
-            self._place(variant, slots)
-            for segment, own in pool.segments.items():
-                own.rounds = self._rounds(variant, segment)
-            pool.pooled.rounds = self._rounds(variant)
+        self.failure: Exception | None = None
+        """Why a pool could not look something up: none can be relied upon any more."""
+        self._of: dict[tuple[str, str], _Derived] = {}
+        """By variant and segment, ``""`` for all traffic."""
+        for variant in variants:
+            self._make(variant, "")
+            self._update(variant, "")
+        self.finish()
+
+    # Asking -------------------------------------------------------------------------------------------
+
+    def of(self, variant: str) -> Pool:
+        """A variant's pool for all traffic, up to date."""
+        return self._update(variant, "")
+
+    def deciding(self, variant: str, segment: str) -> Pool:
+        """The pool whose counts rank for this segment, up to date: its own once it has enough of them."""
+        pool = self.of(variant)
+        if not segment or not self._decides(variant, segment):
+            return pool
+        if (variant, segment) not in self._of:
+            self._make(variant, segment)
+        derived = self._of[variant, segment]
+        return self._update(variant, segment) if derived.complete or derived.number <= SLICE else pool
+
+    def pick(
+        self, variant: str, segment: str, k: int, *, count: bool, **filters: Any
+    ) -> tuple[list[Any], Sequence[float]]:
+        """The best k for a segment, and their indices; counted, if so asked, in every pool that they concern."""
+        decides = self.deciding(variant, segment)
+        names, scores = decides.pick(k, count=count, **filters)
+        if count and names:
+            if segment:
+                self._count_elsewhere(variant, segment, decides, names)
+            self._collect(variant)
+        return names, scores
+
+    def _count_elsewhere(self, variant: str, segment: str, decides: Pool, names: list[Any]) -> None:
+        for key in ((variant, ""), (variant, segment)):
+            derived = self._of.get(key)
+            if derived is None or derived.pool is decides:
+                continue
+            if derived.number:  # it looks them up later, when ledger or overlay have this ranking
+                derived.expect(np.array(names, np.int64))
+                derived.pool.rounds += len(names)
+            else:
+                derived.pool.record_many(names, 1)
+
+    def each(self) -> Iterator[tuple[str, str, Pool]]:
+        """Every pool that ranks, with its variant and segment, ``""`` for all traffic."""
+        self.finish()
+        for variant, segment in sorted(self._of):
+            if not segment or self._decides(variant, segment):
+                yield variant, segment, self._update(variant, segment)
+
+    def segments(self, variant: str) -> list[str]:
+        """Segments that are ranked by counts of their own."""
+        return [segment for segment in self.ledger.segments if self._decides(variant, segment)]
+
+    def _decides(self, variant: str, segment: str) -> bool:
+        items = len(self._of[variant, ""].pool)
+        return self._rounds(variant, segment) >= enough_for(self.enough, items)
 
     # Following the ledger -----------------------------------------------------------------------------
 
     def follow(self, changes: Changes) -> None:
         """Be what ledger and overlay say after these changes."""
         if changes.items or changes.retagged:
-            slots = np.array(sorted(changes.items | changes.retagged), np.int64)
-            for variant in self.of:
-                self._place(variant, slots, changes.retagged)
+            self.expect(np.array(sorted(changes.items | changes.retagged), np.int64), changes.retagged)
         for (variant, segment), parts in changes.counted.items():
             counted = _distinct(parts)
             for learner in self._learners(variant):
                 self._set_counts(learner, segment, counted)
         for variant, segment in changes.priors:
-            if variant in self.of:
+            if (variant, segment) in self._of:
                 self._set_prior(variant, segment)
 
+    def expect(self, slots: Slots, retagged: Iterable[int] = ()) -> None:
+        """Note that these items have changed, for every pool to look them up before it ranks."""
+        for derived in self._of.values():
+            derived.expect(slots, retagged)
+
     def show(self, ranking: Request, *, served: bool) -> None:
-        """Count a ranking of the overlay; ``served``: its variant's own pool has counted it already."""
+        """Count a ranking of the overlay; ``served``: its variant's own pools have counted it already."""
         variant, segment = ranking.whose
         learners = [name for name in self._learners(variant) if name != variant or not served]
         if learners:
@@ -99,41 +200,89 @@ class Pools:
             for name in learners:
                 self._set_counts(name, segment, shown)
 
-    def _place(self, variant: str, slots: Slots, retagged: Iterable[int] = ()) -> None:
-        """Take in the items that belong in a variant's pool, take out the others, and hide what is not to be shown."""
-        pool, catalogue = self.of[variant], self.ledger.catalogue
-        self._collect(variant)
+    def catch_up(self) -> Iterator[None]:
+        """Let every pool look up what has changed, a slice at a time; rankings may be made between two slices."""
+        for variant, segment in [(name, segment) for name in self.variants for segment in ("", *self.ledger.segments)]:
+            key = variant, segment
+            if segment and key not in self._of and self._decides(*key):
+                self._make(*key)
+                yield
+            while key in self._of and self._of[key].number:
+                self._look_up(*key, SLICE)
+                yield
+            if segment and key in self._of and self._rounds(*key) < self._least(variant):
+                del self._of[key]
+
+    def finish(self) -> None:
+        """:meth:`catch_up`, all at once."""
+        for _ in self.catch_up():
+            pass
+
+    def _least(self, variant: str) -> float:
+        """Impressions below which a segment's pool is let go; half of what it needs to decide, that it lasts."""
+        return enough_for(self.enough, len(self._of[variant, ""].pool)) / 2
+
+    def _make(self, variant: str, segment: str) -> None:
+        pool = Pool(self.variants[variant], leaving=None if segment else self.leaving, learn="given")
+        derived = self._of[variant, segment] = _Derived(pool)
+        self._set_prior(variant, segment)
+        catalogue = self.ledger.catalogue
+        derived.expect(np.flatnonzero(catalogue["state"][: len(catalogue.ids)] <= HIDDEN))
+        derived.complete = derived.number == 0
+        pool.rounds = self._rounds(variant, segment)
+
+    def _update(self, variant: str, segment: str) -> Pool:
+        derived = self._of[variant, segment]
+        while derived.number or self.failure is not None:
+            self._look_up(variant, segment, derived.number)
+        return derived.pool
+
+    def _look_up(self, variant: str, segment: str, most: int) -> None:
+        """Let a pool look up at most so many of the items that have changed."""
+        if self.failure is not None:
+            raise self.failure
+        derived = self._of[variant, segment]
+        slots, retagged = derived.take(most)
+        try:
+            self._place(variant, segment, slots, retagged)
+        except Exception as error:
+            self.failure = error
+            raise
+        if not derived.number:
+            derived.complete = True
+
+    def _place(self, variant: str, segment: str, slots: Slots, retagged: set[int]) -> None:
+        """Take in the items that belong in a pool with their counts, take out others, hide what is not to be shown."""
+        pool, catalogue = self._of[variant, segment].pool, self.ledger.catalogue
         gone, departing = self.ledger.gone.get(variant, {}), self._departing[variant]
-        for slot in [slot for slot in slots.tolist() if slot in departing]:
-            if slot in gone or catalogue["state"][slot] > HIDDEN:
-                del departing[slot]
-                self._logged.discard((variant, slot))
-        wanted = catalogue["state"][slots] <= HIDDEN
-        out = gone.keys() | departing.keys()
-        if out:
-            wanted &= ~np.isin(slots, list(out))
+        state = catalogue["state"][slots]
+        wanted = state <= HIDDEN
+        if departing:
+            for slot in [slot for slot in slots.tolist() if slot in departing]:
+                if slot in gone or catalogue["state"][slot] > HIDDEN:
+                    del departing[slot]
+                    self._logged.discard((variant, slot))
+        if gone or departing:
+            wanted &= np.array([slot not in gone and slot not in departing for slot in slots.tolist()], np.bool_)
         here = pool.contains(slots)
         if (here & ~wanted).any():
             pool.remove(slots[here & ~wanted])
         changed = slots[here & wanted]
-        if retagged and (other := changed[np.isin(changed, list(retagged))]).size:
-            pool.retag(other, self._tags(other))
-        self._load(variant, slots[wanted & ~here])
-        hidden = (catalogue["state"][slots] != SHOWN) | np.isin(slots, list(self.expired))
+        if changed.size:
+            if retagged and (other := np.array([slot for slot in changed.tolist() if slot in retagged], np.int64)).size:
+                pool.retag(other, self._tags(other))
+            pool.set_counts(changed, *self.sums(variant, changed, segment))
+        fresh = slots[wanted & ~here]
+        if fresh.size:
+            n, s = self.sums(variant, fresh, segment)
+            pool.load(fresh, n, s, tags=self._tags(fresh), fresh=False, order=catalogue["since"][fresh])
         present = pool.contains(slots)  # a loaded one may have left at once
+        hidden = (state != SHOWN) | self.expired(slots)
         for which, change in ((hidden, pool.hide), (~hidden, pool.unhide)):
             if (which & present).any():
                 change(slots[which & present])
-
-    def _load(self, variant: str, slots: Slots) -> None:
-        if not slots.size:
-            return
-        pool = self.of[variant]
-        parts = {segment: self.sums(variant, slots, segment) for segment in pool.segments}
-        n, s = self.sums(variant, slots)
-        order = self.ledger.catalogue["since"][slots]
-        pool.load(slots, n, s, tags=self._tags(slots), parts=parts, fresh=False, order=order)
-        self._collect(variant)
+        if not segment:
+            self._collect(variant)
 
     def _tags(self, slots: Slots) -> Any:
         catalogue = self.ledger.catalogue
@@ -141,32 +290,28 @@ class Pools:
         return [catalogue.tag_sets[number] for number in numbers.tolist()] if numbers.any() else ()
 
     def _set_counts(self, variant: str, segment: str, slots: Slots) -> None:
-        """Let items of a variant's pool, and the pool as a whole, have the counts that ledger and overlay say."""
-        pool = self.of[variant]
-        if segment and segment not in pool.segments:
-            pool.segment(segment)
-            self._set_prior(variant, segment)
-        here = slots[pool.contains(slots)]
-        if here.size:
-            if segment:
-                pool.segments[segment].set_counts(here, *self.sums(variant, here, segment))
-            pool.set_counts(here, *self.sums(variant, here))
-            self._collect(variant)
-        if segment:
-            pool.segments[segment].rounds = self._rounds(variant, segment)
-        pool.pooled.rounds = self._rounds(variant)
+        """Let items of the pools, and the pools as a whole, have the counts that ledger and overlay say."""
+        for key in ((variant, ""), (variant, segment)) if segment else ((variant, ""),):
+            derived = self._of.get(key)
+            if derived is None:
+                continue
+            here = slots[derived.pool.contains(slots)]
+            if here.size:
+                derived.pool.set_counts(here, *self.sums(variant, here, key[1]))
+            derived.pool.rounds = self._rounds(*key)
+        self._collect(variant)
 
     def _set_prior(self, variant: str, segment: str) -> None:
-        fitted, pool = self.ledger.priors.get((variant, segment)), self.of[variant]
-        if fitted is not None and pool.pooled.policy.rule.learns_prior:  # the variant may have had another policy
-            (pool.segment(segment) if segment else pool.pooled).prior = Prior.from_state(fitted[1]["prior"])
+        fitted, pool = self.ledger.priors.get((variant, segment)), self._of[variant, segment].pool
+        if fitted is not None and pool.policy.rule.learns_prior:  # the variant may have had another policy
+            pool.prior = Prior.from_state(fitted[1]["prior"])
 
     # What the pools count -----------------------------------------------------------------------------
 
     def sources(self, variant: str) -> list[str]:
         """Variants whose counts this one learns from."""
         if self.learning == "shared":
-            return sorted({*self.of, *self.ledger.variants, COMMON})
+            return sorted({*self.variants, *self.ledger.variants, COMMON})
         return [variant, COMMON]
 
     def sums(self, variant: str, slots: Slots, segment: str = "") -> Columns:
@@ -183,13 +328,13 @@ class Pools:
 
     def _learners(self, variant: str) -> list[str]:
         if variant == COMMON or self.learning == "shared":
-            return list(self.of)
-        return [variant] if variant in self.of else []
+            return list(self.variants)
+        return [variant] if variant in self.variants else []
 
     # Items that leave by themselves -------------------------------------------------------------------
 
     def departures(self) -> list[tuple[str, int, Departure]]:
-        """Items that have left a variant's pool by themselves, each given once."""
+        """Items that have left a variant's pools by themselves, each given once."""
         fresh = []
         for variant, left in self._departing.items():
             self._collect(variant)
@@ -198,25 +343,24 @@ class Pools:
         return fresh
 
     def departing(self, variant: str) -> list[int]:
-        """Slots of items that have left a variant's pool by themselves, which the log does not know yet."""
+        """Slots of items that have left a variant's pools by themselves, which the log does not know yet."""
         self._collect(variant)
         return list(self._departing[variant])
 
     def _collect(self, variant: str) -> None:
-        for gone in self.of[variant].departures():
-            self._departing[variant][int(gone.id)] = gone
+        gone = self._of[variant, ""].pool.departures()
+        if gone:
+            self._departing[variant].update((int(each.id), each) for each in gone)
+            slots = np.array([int(each.id) for each in gone], np.int64)
+            for (other, segment), derived in self._of.items():
+                if other == variant and segment:
+                    derived.expect(slots)
 
     def sweep(self) -> None:
         """Retire items that cannot win."""
-        for pool in self.of.values():
-            pool.sweep()
-
-    def each(self) -> Iterable[tuple[str, str, Pool]]:
-        """Every pool with its variant and segment, ``""`` for all traffic."""
-        for variant, pool in self.of.items():
-            yield variant, "", pool.pooled
-            for segment in sorted(pool.segments):
-                yield variant, segment, pool.segments[segment]
+        for variant in self.variants:
+            self.of(variant).sweep()
+            self._collect(variant)
 
 
 def _distinct(parts: list[Slots]) -> Slots:

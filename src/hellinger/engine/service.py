@@ -19,7 +19,7 @@ from hellinger.engine.counters import Counters
 from hellinger.engine.desk import Desk
 from hellinger.engine.drafts import Draft, FeedbackRow, Query, Sorted
 from hellinger.engine.feedback import points
-from hellinger.engine.journal import Journal, NotAppliedError, explained
+from hellinger.engine.journal import SLICE, Journal, NotAppliedError, explained
 from hellinger.engine.settings import Settings
 from hellinger.engine.snapshots import WORTH, Snapshots
 from hellinger.engine.state import HOUR
@@ -121,7 +121,8 @@ class Service:
         await asyncio.gather(*tasks, return_exceptions=True)
         await self.snapshots.stop()
         if self.journal.failure is None:
-            self.journal.write(self.desk.chores(now()), lasting=True)
+            while drafts := self.desk.chores(now()):
+                self.journal.write(drafts, lasting=True)
         await self.journal.close(self.settings.drain_seconds)
         if (
             self.journal.failure is None
@@ -150,10 +151,19 @@ class Service:
                 under_way = self._naming[name] = asyncio.create_task(self._rank_named(query, name))
                 under_way.add_done_callback(lambda _: self._naming.pop(name))
             return await asyncio.shield(under_way)
-        self.journal.admit()
-        draft = self.desk.rank(query, now())
+        draft = self._rank(query)
         await self.journal.write((draft,), lasting=True)
         return {**draft.fields, "request_id": draft.event.key}
+
+    def _rank(self, query: Query, name: str | None = None) -> Draft:
+        self.journal.admit()
+        try:
+            return self.desk.rank(query, now(), name)
+        except Exception as error:
+            if self.desk.pools.failure is None:
+                raise
+            self.journal.fail(error)
+            raise NotAppliedError(explained(error)) from error
 
     async def _rank_named(self, query: Query, name: str) -> dict[str, Any]:
         """The one ranking of this name: as the log has it, or a new one for the log to have.
@@ -167,8 +177,7 @@ class Service:
             except StoreUnavailableError:
                 known = self._remembered(name)
         if known is None:
-            self.journal.admit()
-            draft = self.desk.rank(query, now(), name)
+            draft = self._rank(query, name)
             known = draft.fields
             if await self.journal.write((draft,), lasting=True) == [None]:
                 known = await self._logged(name) or known
@@ -251,7 +260,11 @@ class Service:
         known = self.desk.ledger.catalogue.slots
         names = {item["id"] for item in items}
         added = sum(name not in known for name in names)
-        drafts = self.desk.describe(items, now())
+        drafts: list[Draft] = []
+        last = list({item["id"]: item for item in items}.values())  # of several with one id the last one counts
+        for start in range(0, len(last), SLICE):
+            drafts += self.desk.describe(last[start : start + SLICE], now())
+            await asyncio.sleep(0)  # rankings go on meanwhile
         await self.journal.write(drafts)
         return added, len(drafts) - added, len(names) - len(drafts)
 
@@ -333,10 +346,13 @@ class Service:
                 self.journal.watch()
                 if self.journal.failure is not None:
                     continue
+                await self._catch_up()
                 if time.monotonic() - swept > SWEEP:
                     swept = time.monotonic()
                     self.desk.sweep()
-                self.journal.write(self.desk.chores(now()), lasting=True)
+                while drafts := self.desk.chores(now()):
+                    self.journal.write(drafts, lasting=True)
+                    await asyncio.sleep(0)
                 await self.learn()
                 if not self.journal.away:
                     await self.snapshots.consider(self.desk.ledger.seq)
@@ -344,6 +360,21 @@ class Service:
                 log.info("a chore is put off: %s", error)
             except Exception:
                 log.exception("a chore failed")
+
+    async def _catch_up(self) -> None:
+        """Let the pools look up what has changed; rankings are made between two slices."""
+        desk = self.desk
+        try:
+            for _ in desk.pools.catch_up():
+                await asyncio.sleep(0)
+                if self.desk is not desk:
+                    return
+        except Exception:
+            if desk.pools.failure is None or self.desk is not desk:
+                raise
+        if desk.pools.failure is not None and self.journal.failure is None:
+            self.journal.fail(desk.pools.failure)
+            raise NotAppliedError(explained(desk.pools.failure))
 
     async def learn(self) -> None:
         """Fit the priors that are due, in another thread; each is in force once the log has it."""

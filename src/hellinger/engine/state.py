@@ -78,11 +78,7 @@ class State:
     def expire(self, at: int) -> None:
         """Show no more what has expired by this time, before the log has it."""
         if self.dates.due(at):
-            slots = np.array(self.dates.expire(at), np.int64)
-            for pool in self.pools.of.values():
-                here = slots[pool.contains(slots)]
-                if here.size:
-                    pool.hide(here)
+            self.pools.expect(self.dates.expire(at))
 
     def request(self, name: str) -> Request | None:
         """A ranking, if it is in memory; it is used now, and is forgotten last when there are too many."""

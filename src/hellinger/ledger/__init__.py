@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hellinger.ledger.catalogue import DELETED, EXPIRED, HIDDEN, SHOWN, STATES, Catalogue
+from hellinger.ledger.catalogue import DELETED, EXPIRED, HIDDEN, SHOWN, STATES, Catalogue, grown
 from hellinger.ledger.changes import Changes
 from hellinger.ledger.counts import Columns, Counts, Floats, Slots, added
 from hellinger.ledger.errors import EventError, UnknownKindError
@@ -31,6 +31,7 @@ __all__ = [
     "Slots",
     "UnknownKindError",
     "added",
+    "grown",
     "placed",
     "spoken_of",
 ]

@@ -16,7 +16,7 @@ from hellinger.pool.departures import Departure, Leaving
 from hellinger.pool.pool import Pool
 from hellinger.pool.rows import Ranked
 
-__all__ = ["SegmentedPool"]
+__all__ = ["SegmentedPool", "enough_for"]
 
 
 class SegmentedPool:
@@ -207,8 +207,7 @@ class SegmentedPool:
         own = self.segments.get(segment)
         if own is None:
             return self.pooled
-        enough = 10 * len(self.pooled) if self.enough is None else self.enough
-        return self.pooled if own.rounds < max(1.0, enough) else own
+        return self.pooled if own.rounds < enough_for(self.enough, len(self.pooled)) else own
 
     def segment(self, segment: str) -> Pool:
         """A segment's own pool, made when first asked for."""
@@ -230,6 +229,11 @@ class SegmentedPool:
 
     def _all(self) -> Iterable[Pool]:
         return [self.pooled, *self.segments.values()]
+
+
+def enough_for(enough: float | None, items: int) -> float:
+    """Impressions that a segment needs before its own counts decide: as set, or ten for each item; at least one."""
+    return max(1.0, 10 * items if enough is None else enough)
 
 
 def listed(ids: Id | Names) -> Any:

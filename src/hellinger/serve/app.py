@@ -48,7 +48,7 @@ def _watch(metrics: Metrics, service: Service) -> None:
     """Let the figures be asked for what the service knows."""
     journal = service.journal
     metrics.watch(
-        pool_size=lambda: {name: float(len(pool)) for name, pool in service.desk.pools.of.items()},
+        pool_size=lambda: {name: float(len(service.desk.pools.of(name))) for name in service.desk.variants},
         pending=lambda: float(journal.waiting),
         store_lag_seconds=lambda: service.lag,
         degraded=lambda: float(service.status().name != "ready"),

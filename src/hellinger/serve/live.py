@@ -270,7 +270,7 @@ class Live:
             "snapshot_age": service.snapshots.age,
             "up": time.time() - service.began,
             "listeners": len(self._listeners),
-            "pools": {name: len(pool) for name, pool in service.desk.pools.of.items()},
+            "pools": {name: len(service.desk.pools.of(name)) for name in service.desk.variants},
             "shown": service.desk.ledger.catalogue.live,
             "rates": {
                 "rank": (sum(last.ranks) - sum(before.ranks)) / second,
