@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -303,3 +305,25 @@ def test_late_feedback_is_no_confirmation_even_when_recalled() -> None:
 def test_an_event_of_an_unknown_kind_is_refused_by_name() -> None:
     with pytest.raises(UnknownKindError, match=r"event 1 .*vote.*hellinger 9\.9"):
         Ledger().apply(placed([Logged(1, "vote/1", "vote", START, '{"writer": "9.9"}')]))
+
+
+def test_remembered_rankings_are_limited_in_bytes_and_share_their_names() -> None:
+    names = [f"an item with a long name, number {j}" for j in range(50)]
+    events: list[tuple[str, dict[str, Any]]] = [
+        ("item", {"id": name, "tags": [], "expires_at": None, "metadata": None}) for name in names
+    ]
+    ranked = {"variant": "one", "segment": None, "counted": True, "through": len(names), "items": names}
+    events += [("rank", ranked)] * 20
+    log = [Logged(j, f"key{j}", kind, 0, orjson.dumps(fields).decode()) for j, (kind, fields) in enumerate(events, 1)]
+    ledger = Ledger()
+    ledger.apply(placed(log))
+    own = {id(name) for name in ledger.catalogue.ids}
+    assert {id(item) for request in ledger.requests.held.values() for item in request.items} <= own
+    assert len(ledger.requests) == 20
+    ledger.requests.set_memory(ledger.requests.bytes // 2)
+    assert len(ledger.requests) == 10
+    assert list(ledger.requests.held) == [event.key for event in log[-10:]]
+    assert ledger.requests.bytes <= ledger.requests.most_bytes
+    ledger.requests.pin([log[-10].key])
+    ledger.requests.set_memory(0)
+    assert list(ledger.requests.held) == [log[-10].key]

@@ -223,7 +223,7 @@ class Desk:
 
     def recall(self, thread: Iterable[Logged]) -> None:
         """Take in what the log says of rankings that were missing."""
-        self.ledger.requests.recall(thread, self.ledger.seq)
+        self.ledger.recall(thread)
 
     def sort(self, given: Sequence[FeedbackRow], at: int) -> Sorted:
         """Classify feedback by what is to become of it."""

@@ -13,7 +13,8 @@ import numpy as np
 from hellinger.engine.overlay import Overlay
 from hellinger.ledger import COMMON, HIDDEN, SHOWN, Changes, Columns, Ledger, Request, Slots
 from hellinger.policies import Prior
-from hellinger.pool import Departure, Leaving, Pool, enough_for
+from hellinger.pool import Departure, Leaving, Pool
+from hellinger.pool.segments import enough_for
 
 __all__ = ["SLICE", "Learning", "Pools"]
 

@@ -421,6 +421,7 @@ class Service:
 
 def make_desk(settings: Settings, ledger: Ledger, salt: bytes, *, seed: int | None = None) -> Desk:
     """The desk that these settings ask for; ``seed`` where they give none."""
+    ledger.requests.set_memory(settings.request_cache_mb << 20)
     leaving = Leaving(impressions=settings.graduate_after, share=settings.retire_share, age=settings.max_age_hours)
     weights = {name: settings.variant_weights.get(name, 1.0) for name in settings.variants}
     desk = Desk(

@@ -143,7 +143,7 @@ class Settings(BaseModel):
     max_k: int = _setting("Limits", 1000, "Most items in one ranking.", ge=1)
     max_id_length: int = _setting("Limits", 256, "Longest id of an item, user or segment, in characters.", ge=8, le=480)
     max_segments: int = _setting(
-        "Limits", 100, "Most segments: each has a pool of its own in every variant, and takes its memory.", ge=0
+        "Limits", 100, "Most segments: each that has enough traffic gets a pool of its own in every variant.", ge=0
     )
     max_exclude: int = _setting("Limits", 10_000, "Most ids in `exclude` or `among`.", ge=0)
     queue_limit: int = _setting(
@@ -153,6 +153,9 @@ class Settings(BaseModel):
     # Durability -------------------------------------------------------------------------------------
     request_cache: int = _setting(
         "Durability", 100_000, "Rankings kept in memory, so that their feedback needs no reading of the log.", ge=0
+    )
+    request_cache_mb: int = _setting(
+        "Durability", 256, "Memory that these rankings may take, in MiB: about 1 kB each and 20 bytes an item.", ge=1
     )
     snapshot_every_events: int = _setting(
         "Durability", 250_000, "Events after which a snapshot is taken; a start reads the log from there.", ge=1000

@@ -157,15 +157,20 @@ class Ledger:
                 self._count(variant, segment, places[its], n[its], s[its], changes)
         self._gathered.clear()
 
+    def recall(self, thread: Iterable[Logged]) -> None:
+        """Remember rankings again, from what the log says of them."""
+        for request in self.requests.recall(thread, self.seq):
+            self.slots_of(request)
+
     def _rank(self, name: str, request: Request, changes: Changes) -> None:
         """Count a ranking and remember it for its feedback."""
+        slots: Sequence[int] = self.slots_of(request)
         self.requests.put(name, request)
         shown = len(request.items) if request.counted else 0
         self.series.add(request.variant, request.at, 1, shown, 0)
         self.series.together(request.variant).opened(len(request.items))
         changes.rankings.append((name, request))
         if shown:
-            slots: Sequence[int] = request.slots or self.slots_of(request)
             if min(slots) < 0:
                 slots = [slot for slot in slots if slot >= 0]
             for counts in self._both(*request.whose):
@@ -174,9 +179,11 @@ class Ledger:
     def slots_of(self, request: Request) -> array[int]:
         """The items that a ranking showed: those that bore the names at its place in the log, −1 for none."""
         if request.slots is None:
-            slots, since = self.catalogue.slots, self.catalogue["since"]
+            slots, since, names = self.catalogue.slots, self.catalogue["since"], self.catalogue.ids
             found = [slots.get(item, -1) for item in request.items]
             request.slots = array("i", [j if j >= 0 and since[j] <= request.through else -1 for j in found])
+            # the catalogue's own strings: each read from the log is another one, and takes memory
+            request.items = tuple(map(lambda j, item: names[j] if j >= 0 else item, found, request.items))
         return request.slots
 
     def _seen(self, at: int, fields: dict[str, Any], changes: Changes) -> None:

@@ -76,7 +76,7 @@ def advance(store: Store, ledger: Ledger, *, through: int | None = None, progres
 def fold(ledger: Ledger, events: Sequence[Logged], thread: Callable[[list[str]], Iterable[Logged]]) -> None:
     """Apply the log's next events; ``thread`` finds what it has of requests, as ``Store.thread`` does."""
     with ledger.requests.pinned(spoken_of(events)):
-        ledger.requests.recall(thread(ledger.missing(events)), ledger.seq)
+        ledger.recall(thread(ledger.missing(events)))
         ledger.apply(placed(events))
 
 

@@ -54,6 +54,11 @@ class Request:
         """Of what users; empty for none."""
         return self.whose[1]
 
+    @property
+    def size(self) -> int:
+        """About how many bytes it takes, with some feedback; the names of items are the catalogue's own."""
+        return 1_000 + 20 * len(self.items)
+
     @classmethod
     def of(cls, at: int, fields: dict[str, Any]) -> Request:
         """The request of a ``rank`` event."""
@@ -91,15 +96,24 @@ class Request:
         return rise
 
 
+MEMORY = 256 << 20
+"""Bytes that remembered requests may take, if nothing else is said."""
+
+
 class Requests:
     """The requests last used, by name; the others are in the log.
+
+    There are at most ``limit``, and they take about ``most_bytes`` at most, as :meth:`Request.size` reckons.
 
     A request that something is under way for is pinned: it stays, however many others come. Were it let go and
     recalled meanwhile, there would be two of it, each with a part of what was given.
     """
 
-    def __init__(self, limit: int = 100_000) -> None:
+    def __init__(self, limit: int = 100_000, most_bytes: int = MEMORY) -> None:
         self.limit = limit
+        self.most_bytes = most_bytes
+        self.bytes = 0
+        """What they take."""
         self.held: OrderedDict[str, Request] = OrderedDict()
         """By name, the one longest unused first."""
         self._pins: dict[str, int] = {}
@@ -119,14 +133,26 @@ class Requests:
 
     def put(self, name: str, request: Request) -> None:
         """Hold a request; the one longest unused goes where there are too many."""
+        if name in self.held:
+            self.bytes -= self.held[name].size
         self.held[name] = request
+        self.bytes += request.size
+        self._evict()
+
+    def set_memory(self, most_bytes: int) -> None:
+        """Let them take so many bytes at most."""
+        self.most_bytes = most_bytes
         self._evict()
 
     def _evict(self) -> None:
-        while len(self.held) > self.limit + len(self._pins):
+        while len(self.held) > self.limit + len(self._pins) or (
+            self.bytes > self.most_bytes and len(self.held) > len(self._pins)
+        ):
             oldest, other = self.held.popitem(last=False)
             if oldest in self._pins:
                 self.held[oldest] = other
+            else:
+                self.bytes -= other.size
 
     def pin(self, names: Iterable[str]) -> None:
         """Hold on to these from when they come, or now, until they are released."""
@@ -154,8 +180,8 @@ class Requests:
         finally:
             self.release(held)
 
-    def recall(self, thread: Iterable[Logged], through: int) -> None:
-        """Hold requests from what the log says of them up to a place, where they are not held already."""
+    def recall(self, thread: Iterable[Logged], through: int) -> list[Request]:
+        """Hold requests from what the log says of them up to a place, where they are not held already; those."""
         fresh: dict[str, Request] = {}
         for event in thread:
             name = request_of(event.key)
@@ -173,6 +199,7 @@ class Requests:
                     request.give(position, fields["kind"], fields["points"])
         for name, request in fresh.items():
             self.put(name, request)
+        return list(fresh.values())
 
 
 def spoken_of(events: Iterable[Logged]) -> list[str]:

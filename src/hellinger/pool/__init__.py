@@ -5,6 +5,6 @@ from __future__ import annotations
 from hellinger.pool.departures import Departure, Leaving
 from hellinger.pool.pool import Pool
 from hellinger.pool.rows import Ranked, Stats, Table
-from hellinger.pool.segments import SegmentedPool, enough_for
+from hellinger.pool.segments import SegmentedPool
 
-__all__ = ["Departure", "Leaving", "Pool", "Ranked", "SegmentedPool", "Stats", "Table", "enough_for"]
+__all__ = ["Departure", "Leaving", "Pool", "Ranked", "SegmentedPool", "Stats", "Table"]

@@ -33,7 +33,9 @@ def run(settings: Settings, app_factory: Callable[[], Shell]) -> None:
         Makes the application. It is called once the address is ours; what takes long belongs to its lifespan.
     """
     logs.configure(level=settings.log_level, form=settings.log_format)
-    gc.set_threshold(2_000, 2_000, 1_000)  # requests leave no cycles; to look for them as usual takes 8 % of a ranking
+    # requests leave no cycles, and to look for them as usual takes 8 % of a ranking; never through everything, which
+    # would hold up rankings for a tenth of a second and more
+    gc.set_threshold(2_000, 50, 1_000_000)
     listener = bind(settings.host, settings.port)
     try:
         shell = app_factory()
