@@ -10,6 +10,7 @@ from fastapi import FastAPI
 from hellinger.engine.service import Service
 from hellinger.engine.settings import Settings
 from hellinger.serve.assets import Assets
+from hellinger.serve.exports import Exports
 from hellinger.serve.frame import make_app
 from hellinger.serve.keys import Keys
 from hellinger.serve.live import Live
@@ -30,10 +31,12 @@ def create_app(settings: Settings, keys: Keys) -> Shell:
         service = await Service.start(settings, metrics.engine)
         app.state.service = service
         app.state.live = Live(service, metrics)
+        app.state.exports = Exports(settings)
         _watch(metrics, service)
         try:
             yield
         finally:
+            app.state.exports.end()
             await app.state.live.stop()
             await service.stop()
 
