@@ -30,7 +30,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from hellinger.errors import require
-from hellinger.experiment._crossing import crossing
+from hellinger.experiment._crossing import Steps, crossing, crossing_steps, finish
 from hellinger.experiment._mixture import Floats, Wealth, mixed, paired
 from hellinger.experiment.totals import Totals
 
@@ -95,11 +95,16 @@ def lift_bounds(totals: Sequence[Totals], controls: Sequence[Totals], *, alpha: 
     >>> low.round(3), high.round(3)
     (array([0.054]), array([0.439]))
     """
+    return finish(lift_steps(totals, controls, alpha))
+
+
+def lift_steps(totals: Sequence[Totals], controls: Sequence[Totals], alpha: float) -> Steps[tuple[Floats, Floats]]:
+    """:func:`lift_bounds` in steps of less than a millisecond."""
     require(len(totals) == len(controls), "as many controls as variants", totals=len(totals), controls=len(controls))
     wealth, pairs = _wealth([*totals, *controls], alpha), np.arange(len(totals))
     one, other = wealth[pairs], wealth[pairs + len(totals)]
     # both ends in one search: the lower end is the upper one of the inverse ratio
-    ends = np.exp(_log_ratio(one.beside(other), other.beside(one), alpha))
+    ends = np.exp((yield from _log_ratio(one.beside(other), other.beside(one), alpha)))
     return 1.0 / ends[len(totals) :] - 1.0, ends[: len(totals)] - 1.0
 
 
@@ -134,7 +139,7 @@ def _least(down: Wealth, up: Wealth, log_ratio: Floats, start: Floats) -> tuple[
     return least, np.where(ratio > 1.0, -rate * n2 * f2, rate * n1 * f1), rate
 
 
-def _log_ratio(down: Wealth, up: Wealth, alpha: float) -> Floats:
+def _log_ratio(down: Wealth, up: Wealth, alpha: float) -> Steps[Floats]:
     """The greatest log ratio of the first's rate to the second's that bets have not ruled out; ∞ where none is."""
     level = math.log(2.0 / alpha)
     nothing = np.zeros_like(down.reward)
@@ -154,5 +159,6 @@ def _log_ratio(down: Wealth, up: Wealth, alpha: float) -> Floats:
         value, slope, memory[0] = _least(down, up, log_ratio, memory[0])
         return value, slope
 
-    found[rows] = crossing(least, at, at + _FAR, start=guess, tolerance=np.full(at.shape, _FINE), level=level)
+    tolerance = np.full(at.shape, _FINE)
+    found[rows] = yield from crossing_steps(least, at, at + _FAR, start=guess, tolerance=tolerance, level=level)
     return found

@@ -35,7 +35,7 @@ _ROWS: dict[int | str, dict[str, Any]] = {
 async def experiment(request: Request, control: Control = None) -> Response:
     """How the variants stand: totals, rates with intervals that are valid at every moment, lifts, and a sentence."""
     service = service_of(request)
-    return json_response(standing.standing(service, compared_with(service, control)))
+    return json_response(await standing.standing(service, compared_with(service, control)))
 
 
 @router.get("/experiment/series", response_model=models.Series)
