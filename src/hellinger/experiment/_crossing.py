@@ -8,7 +8,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Steps", "crossing", "crossing_steps", "finish"]
+__all__ = ["Steps", "crossing", "crossing_steps", "finish", "one_step"]
 
 Floats = npt.NDArray[np.float64]
 T = TypeVar("T")
@@ -38,12 +38,22 @@ def crossing(
     tolerance: Floats,
     level: float = 0.0,
 ) -> Floats:
-    """:func:`crossing_steps`, all at once."""
-    return finish(crossing_steps(function, low, high, start=start, tolerance=tolerance, level=level))
+    """:func:`crossing_steps` of a function that is computed in one step, all at once."""
+    return finish(crossing_steps(one_step(function), low, high, start=start, tolerance=tolerance, level=level))
+
+
+def one_step(function: Callable[[Floats], T]) -> Callable[[Floats], Steps[T]]:
+    """The function as a computation of one step."""
+
+    def computed(x: Floats) -> Steps[T]:
+        yield
+        return function(x)
+
+    return computed
 
 
 def crossing_steps(
-    function: Callable[[Floats], tuple[Floats, Floats]],
+    function: Callable[[Floats], Steps[tuple[Floats, Floats]]],
     low: Floats,
     high: Floats,
     *,
@@ -62,7 +72,7 @@ def crossing_steps(
     settled = low_seen = high_seen = np.zeros(x.shape, dtype=bool)
     for number in range(_STEPS):
         before = x
-        value, slope = function(x)
+        value, slope = yield from function(x)
         over = value > level
         high_seen = high_seen | over
         low_seen = low_seen | ~over
@@ -82,5 +92,4 @@ def crossing_steps(
         settled = settled | (np.abs(x - before) <= tolerance)
         if settled.all():
             break
-        yield
     return x

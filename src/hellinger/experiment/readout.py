@@ -11,7 +11,7 @@ from hellinger.errors import require
 from hellinger.experiment._crossing import Steps, finish
 from hellinger.experiment.best import probability_best
 from hellinger.experiment.ratio import SampleRatio, sample_ratio
-from hellinger.experiment.sequences import lift_steps, order_evidence, rate_bounds
+from hellinger.experiment.sequences import evidence_steps, lift_steps, rate_bounds
 from hellinger.experiment.totals import Totals
 from hellinger.experiment.verdict import Duel, Verdict, judge
 
@@ -144,13 +144,12 @@ def _compare(
     if not over:
         return [], {}
     bounds = yield from lift_steps(*_sides([*over, *pairs[:1]]), alpha)
-    yield
     ends = [(float(low), float(high)) for low, high in zip(*bounds, strict=True)]
     lifts: dict[str, _Lift] = {
         one.variant: (_finite(_lift(one, control)), low, _finite(high))
         for (one, _), (low, high) in zip(over, ends, strict=False)
     }
-    evidence = order_evidence(*_sides(pairs)) if pairs else ()
+    evidence = (yield from evidence_steps(*_sides(pairs))) if pairs else ()
     duels = [
         Duel(one, other, _lift(one, other), ends[-1] if place == 0 else None, float(evidence[place]))
         for place, (one, other) in enumerate(pairs)
