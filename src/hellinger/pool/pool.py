@@ -287,14 +287,14 @@ class Pool(Core):
         return list(map(Ranked._make, rows)), slots.size
 
     def table(self) -> Table:
-        """What is known of every item, oldest first, in columns."""
-        items = self._store.items
-        order = np.argsort(items["seq"])
-        n, s = (items[column][order] * self._scale for column in ("n", "s"))
-        tags = [self._tag_sets[number] for number in items["tags"][order].tolist()]
-        hidden = items["hidden"][order].astype(np.bool_)
-        scores = np.full(order.size, math.nan) if self.policy.rule.random else self._values(order)
-        return Table(self._store.ids.of(self._store.state.items, order), n, s, scores, tags, hidden)
+        """A copy of what is known of every item, in columns and in no order: it takes as little time as it can."""
+        items, names = self._store.items, self._store.ids.names
+        ids = items["key"].copy() if names is None else np.array(names, object)
+        n, s = (items[column] * self._scale for column in ("n", "s"))
+        places = np.arange(len(self))
+        scores = np.full(places.size, math.nan) if self.policy.rule.random else self._values(places)
+        hidden = items["hidden"].astype(np.bool_)
+        return Table(ids, n, s, scores, items["tags"].copy(), hidden, items["seq"].copy(), self._tag_sets)
 
     def stats(self, name: Id) -> Stats:
         """What is known of one content."""

@@ -38,14 +38,26 @@ class Stats(NamedTuple):
 
 
 class Table(NamedTuple):
-    """What is known of many items, a column each; the scores of a policy that draws them are NaN."""
+    """What is known of many items, a column each, at a moment; the scores of a policy that draws them are NaN."""
 
-    ids: list[Id]
+    ids: npt.NDArray[Any]
+    """Whole numbers where all ids are, otherwise objects."""
     impressions: Floats
     rewards: Floats
     scores: Floats
-    tags: list[frozenset[str]]
+    tags: npt.NDArray[np.integer[Any]]
+    """Numbers of sets of tags."""
     hidden: npt.NDArray[np.bool_]
+    arrival: npt.NDArray[np.integer[Any]]
+    """Numbers that grow with the order in which items were added."""
+    tag_sets: list[frozenset[str]]
+    """Sets of tags by number; sets may be added later, and none changes."""
+
+    def oldest_first(self) -> Table:
+        """The same, in the order in which items were added."""
+        order = np.argsort(self.arrival)
+        columns = [column[order] for column in self[:-1]]
+        return Table(*columns, self.tag_sets)
 
 
 # Rows of a ranking as compiled code leaves them. Making Python objects of them is half of a ranking's time.
