@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from hellinger.engine.picture import Copy, Picture, copies, differences, pictures
+from hellinger.engine.picture import Arranged, Picture, copies, differences, pictures
 from hellinger.engine.service import Service
 from hellinger.engine.state import State
 from hellinger.errors import require
@@ -67,21 +67,20 @@ async def portrait(service: Service) -> AsyncIterator[bytes]:
                 "departing": [desk.ledger.catalogue.ids[slot] for slot in desk.pools.departing(key[0])],
             }
             yield orjson.dumps(about)[:-1] + b',"pool":'
-            ordered = await asyncio.to_thread(copy.sorted)  # NumPy alone, without the interpreter's lock
-            async for piece in _text(ordered):
+            arranged = await asyncio.to_thread(copy.arranged)
+            async for piece in _text(arranged):
                 yield piece
             yield b"}\n"
 
 
-async def _text(copy: Copy) -> AsyncIterator[bytes]:
+async def _text(arranged: Arranged) -> AsyncIterator[bytes]:
     """The picture of a pool as JSON, piece by piece."""
-    size = len(copy.table.ids)
-    head = orjson.dumps(dict(zip(Copy._fields[:4], copy, strict=False)))
-    yield head[:-1]
+    size = len(arranged.columns.ids)
+    yield orjson.dumps(arranged.head())[:-1]
     for column in Picture._fields[4:]:
         yield b',"%s":[' % column.encode()
         for start in range(0, size, ITEMS):
-            piece = orjson.dumps(copy.column(column, start, min(size, start + ITEMS)))[1:-1]
+            piece = orjson.dumps(arranged.column(column, start, min(size, start + ITEMS)))[1:-1]
             yield b"," + piece if start else piece
             await asyncio.sleep(0)
         yield b"]"

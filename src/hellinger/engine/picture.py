@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 from hellinger.engine.pools import Pools
 from hellinger.pool import Table
+from hellinger.pool.rows import Columns
 
-__all__ = ["Copy", "Picture", "copies", "differences", "pictures"]
+__all__ = ["Arranged", "Copy", "Picture", "copies", "differences", "pictures"]
 
 _COLUMNS = ("impressions", "rewards", "scores", "hidden", "tags")
 
@@ -33,11 +34,11 @@ class Picture(NamedTuple):
 def pictures(pools: Pools, *only: str) -> Iterator[Picture]:
     """A picture of every pool for all traffic or with counts; ``only`` one, by variant and segment, if given."""
     for copy in copies(pools, *only):
-        yield copy.sorted().picture()
+        yield copy.arranged().picture()
 
 
 def copies(pools: Pools, *only: str) -> Iterator[Copy]:
-    """The same as arrays, which take little time to make."""
+    """The same as copies, which take little time to make."""
     for variant, segment, pool in pools.each():
         if segment and not pool.rounds:  # made ahead of its first impression: another copy need not have it
             continue
@@ -48,7 +49,7 @@ def copies(pools: Pools, *only: str) -> Iterator[Copy]:
 
 
 class Copy(NamedTuple):
-    """A pool's numbers at a moment, as arrays; what becomes of the pool later does not change them."""
+    """A pool's numbers at a moment; what becomes of the pool later does not change them."""
 
     variant: str
     segment: str
@@ -58,25 +59,37 @@ class Copy(NamedTuple):
     names: list[str]
     """Of items by slot: names may be added later, and none changes."""
 
-    def sorted(self) -> Copy:
-        """The same with items in the order in which they were added."""
-        return self._replace(table=self.table.oldest_first())
+    def arranged(self) -> Arranged:
+        """The same, ready to be written: it takes a while at a million items, without the interpreter's lock."""
+        return Arranged(self, self.table.columns())
+
+
+class Arranged(NamedTuple):
+    """A pool's numbers in columns, oldest first."""
+
+    copy: Copy
+    columns: Columns
+
+    def head(self) -> dict[str, Any]:
+        """What the picture says of the pool as a whole."""
+        return dict(zip(Picture._fields[:4], self.copy[:4], strict=True))
 
     def picture(self) -> Picture:
         """All numbers as JSON can hold them."""
-        size = len(self.table.ids)
-        return Picture(*self[:4], *(self.column(name, 0, size) for name in ("items", *_COLUMNS)))
+        size = len(self.columns.ids)
+        columns: Any = {name: self.column(name, 0, size) for name in Picture._fields[4:]}
+        return Picture(**self.head(), **columns)
 
     def column(self, name: str, start: int, stop: int) -> list[Any]:
         """Some entries of a column of the picture."""
-        table = self.table
+        columns, copy = self.columns, self.copy
         if name == "items":
-            return [self.names[slot] for slot in table.ids[start:stop].tolist()]
+            return [copy.names[slot] for slot in columns.ids[start:stop].tolist()]
         if name == "tags":
-            numbers = table.tags[start:stop].tolist()
-            known = {number: sorted(table.tag_sets[number]) for number in set(numbers)}
+            numbers = columns.tags[start:stop].tolist()
+            known = {number: sorted(copy.table.tag_sets[number]) for number in set(numbers)}
             return [known[number] for number in numbers]
-        values: list[Any] = getattr(table, name)[start:stop].tolist()
+        values: list[Any] = getattr(columns, name)[start:stop].tolist()
         if name == "scores":
             return [score if math.isfinite(score) else None for score in values]
         return values
