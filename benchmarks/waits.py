@@ -36,9 +36,8 @@ AFTERWARDS = 0.5
 
 
 class Spell(NamedTuple):
-    """Rankings between two times: how many, their median and longest time, in milliseconds."""
+    """Rankings between two times: their median and longest time, in milliseconds."""
 
-    count: int
     median: float
     longest: float
 
@@ -101,7 +100,7 @@ class Load:
 
 def spell(rankings: list[list[Any]], since: float, until: float) -> Spell:
     times = np.array([taken for due, taken, *_ in rankings if since <= due < until]) * 1e3
-    return Spell(times.size, float(np.median(times)), float(times.max())) if times.size else Spell(0, 0.0, 0.0)
+    return Spell(float(np.median(times)), float(times.max())) if times.size else Spell(0.0, 0.0)
 
 
 # The calls ------------------------------------------------------------------------------------------------------

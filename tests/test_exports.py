@@ -71,8 +71,8 @@ def exports_of(service: served.Served) -> Exports:
 
 
 def only(exports: Exports) -> Any:
-    (process,) = exports._processes
-    return process
+    (export,) = exports._running
+    return export.process
 
 
 def _ended(process: Any) -> bool:
@@ -103,8 +103,9 @@ def test_memory_is_bounded_while_the_client_waits(service: served.Served) -> Non
         size = 0
         for part in answer.iter_raw():
             size += len(part)
-            for process in exports._processes.copy():
-                assert len(process.stdout._buffer) <= 4 * PART  # type: ignore[union-attr]
+            for under_way in exports._running.copy():
+                waiting: bytearray = under_way.rows._buffer  # type: ignore[attr-defined]
+                assert len(waiting) <= 4 * PART
     assert size > 20_000_000
 
 

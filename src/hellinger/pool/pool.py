@@ -289,7 +289,8 @@ class Pool(Core):
     def table(self) -> Table:
         """A copy of what is known of every item, as fast as memory can be copied."""
         store, names = self._store, self._store.ids.names
-        items = np.frombuffer(bytearray(store.items), store.items.dtype)  # four times as fast as NumPy's copy
+        items = np.empty_like(store.items)
+        items.view(np.uint8)[:] = store.items.view(np.uint8)  # NumPy would copy field by field
         copied = None if names is None else names[: len(store)]
         return Table(items, copied, self._tag_sets, self._scale, self._scorer())
 

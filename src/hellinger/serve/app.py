@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -32,6 +33,8 @@ def create_app(settings: Settings, keys: Keys) -> Shell:
         app.state.service = service
         app.state.live = Live(service, metrics)
         app.state.exports = Exports(settings)
+        for _, _, pool in service.desk.pools.each():
+            await asyncio.to_thread(pool.scores, [])  # to load what it is compiled to would hold up rankings later
         _watch(metrics, service)
         try:
             yield

@@ -3,34 +3,70 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
+import subprocess
 import sys
+import tempfile
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, closing
 from datetime import UTC, datetime
+from typing import IO
 
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
+from hellinger.engine.background import start
 from hellinger.engine.settings import Settings
 from hellinger.serve.answers import ApiError
 from hellinger.serve.export import Format
 from hellinger.store import StoreUnavailableError
 
-__all__ = ["Exports", "Streamed"]
-
-log = logging.getLogger(__name__)
+__all__ = ["ExportError", "Exports", "Streamed"]
 
 PART = 1 << 16
 """Bytes handed on at once; about twice as many wait in memory for a client that is slow."""
 PATIENCE = 300.0
 """Seconds after which a client that takes nothing is let go: others may be waiting for its place."""
 _TOLD = 2000
-"""Bytes kept of what a failed export said."""
+"""Bytes that are logged of what a failed export said."""
 _RETRY = 10
 
-Process = asyncio.subprocess.Process
+
+class ExportError(Exception):
+    """An export that failed after its answer had begun."""
+
+
+class Export:
+    """A process that writes rows. It is read a little ahead of the client; then it has to wait."""
+
+    def __init__(self, process: subprocess.Popen[bytes], errors: IO[bytes]) -> None:
+        self.process = process
+        self._errors = errors
+        self.rows = asyncio.StreamReader(limit=PART)
+
+    @asynccontextmanager
+    async def reading(self) -> AsyncIterator[None]:
+        """Read what it writes into ``rows``, up to the end of the block; then it ends too."""
+        loop = asyncio.get_running_loop()
+        protocol = asyncio.StreamReaderProtocol(self.rows)
+        with closing(self._errors):
+            try:
+                pipe, _ = await loop.connect_read_pipe(lambda: protocol, self.process.stdout)
+                with closing(pipe):
+                    yield
+            finally:
+                self.process.kill()
+                await self.end()
+
+    async def end(self) -> int:
+        """Wait for its end; its status."""
+        return await asyncio.to_thread(self.process.wait)
+
+    def failure(self) -> str:
+        """What it said at its end."""
+        self._errors.seek(max(0, self._errors.seek(0, os.SEEK_END) - _TOLD))
+        words = " ".join(self._errors.read().decode(errors="replace").split())
+        return f"the export failed with status {self.process.returncode}: {words}"
 
 
 class Exports:
@@ -40,66 +76,47 @@ class Exports:
         self._database = settings.database
         self._most = settings.max_exports
         self._under_way = 0
-        self._processes: set[Process] = set()
-        self._ended = asyncio.Event()
+        self._running: set[Export] = set()
+        self._stopping = asyncio.Event()
 
     def __len__(self) -> int:
         return self._under_way
 
     def end(self) -> None:
         """End all that run, and begin no more."""
-        self._ended.set()
-        for process in self._processes:
-            _kill(process)
+        self._stopping.set()
+        for export in self._running:
+            export.process.kill()
 
     @asynccontextmanager
-    async def process(self, form: Format, first: int | None, last: int | None) -> AsyncIterator[Process]:
+    async def export(self, form: Format, first: int | None, last: int | None) -> AsyncIterator[Export]:
         """A new export, which ends with the block at the latest."""
-        if self._ended.is_set():
+        if self._stopping.is_set():
             raise ApiError(503, "the service is stopping", retry_after=1)
         if self._under_way >= self._most:
             told = f"there must be at most {self._most} exports at the same time (max_exports), but got one more"
             raise ApiError(429, f"{told}: try again", retry_after=_RETRY)
         self._under_way += 1
         try:
-            process = await self._begin(form, first, last)
-            self._processes.add(process)
-            try:
-                if self._ended.is_set():  # while it was started
-                    _kill(process)
-                yield process
-            finally:
-                _kill(process)
-                await _drain(process)
-                self._processes.discard(process)
+            export = Export(*await asyncio.to_thread(self._start, form, first, last))
+            async with export.reading():
+                self._running.add(export)
+                try:
+                    if self._stopping.is_set():  # while it was started
+                        export.process.kill()
+                    yield export
+                finally:
+                    self._running.discard(export)
         finally:
             self._under_way -= 1
 
-    async def _begin(self, form: Format, first: int | None, last: int | None) -> Process:
+    def _start(self, form: Format, first: int | None, last: int | None) -> tuple[subprocess.Popen[bytes], IO[bytes]]:
         command = [sys.executable, "-m", "hellinger", "export", "--format", form, "--output", "-"]
         for flag, at in (("--since", first), ("--until", last)):
             if at is not None:
                 command += [flag, datetime.fromtimestamp(at / 1000, UTC).isoformat()]
-        # one thread for Polars: the other processors are for rankings
-        environ = os.environ | {"HELLINGER_DATABASE": self._database, "POLARS_MAX_THREADS": "1"}
-        nothing, pipe = asyncio.subprocess.DEVNULL, asyncio.subprocess.PIPE
-        return await asyncio.create_subprocess_exec(
-            *command, env=environ, stdin=nothing, stdout=pipe, stderr=pipe, limit=PART
-        )
-
-
-def _kill(process: Process) -> None:
-    if process.returncode is None:
-        with suppress(ProcessLookupError):
-            process.kill()
-
-
-async def _drain(process: Process) -> None:
-    """Wait for the end of a process: what it has written must be read, or its end is never seen."""
-    assert process.stdout is not None
-    while await process.stdout.read(PART):
-        pass
-    await process.wait()
+        errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the export
+        return start(command, self._database, stdout=subprocess.PIPE, stderr=errors), errors
 
 
 class Streamed(Response):
@@ -116,29 +133,26 @@ class Streamed(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send for as long as there are rows and a client."""
-        async with self._exports.process(*self._what) as process:
-            gone = asyncio.create_task(_watch(receive, process))
-            errors = asyncio.create_task(_last_words(process))
+        async with self._exports.export(*self._what) as export:
+            gone = asyncio.create_task(_watch(receive, export))
             try:
-                begun = await self._send_rows(process, send)
-                failed = bool(await process.wait()) and not gone.done()
-                told = f"the export failed with status {process.returncode}: {await errors}"
+                begun = await self._send_rows(export, send)
+                status = await export.end()
+                failed = bool(status) and not gone.done()
+                failure = export.failure()
             finally:
                 gone.cancel()
-                errors.cancel()
-                await asyncio.gather(gone, errors, return_exceptions=True)
         if failed:
-            raise ExportError(told) if begun else StoreUnavailableError(told)
-        if process.returncode == 0:  # not sooner: who has the last byte may ask for the next export
+            raise ExportError(failure) if begun else StoreUnavailableError(failure)
+        if status == 0:  # not sooner: who has the last byte may ask for the next export
             if not begun:
                 await send(self._start())
             await send({"type": "http.response.body", "body": b""})
 
-    async def _send_rows(self, process: Process, send: Send) -> bool:
+    async def _send_rows(self, export: Export, send: Send) -> bool:
         """Hand the rows on; whether there were any."""
-        assert process.stdout is not None
         begun = False
-        while part := await process.stdout.read(PART):
+        while part := await export.rows.read(PART):
             if not begun:
                 await send(self._start())
                 begun = True
@@ -156,21 +170,8 @@ class Streamed(Response):
         return {"type": "http.response.start", "status": 200, "headers": headers}
 
 
-class ExportError(Exception):
-    """An export that failed after its answer had begun."""
-
-
-async def _watch(receive: Receive, process: Process) -> None:
+async def _watch(receive: Receive, export: Export) -> None:
     """End the export when the client goes."""
     while (await receive())["type"] != "http.disconnect":
         pass
-    _kill(process)
-
-
-async def _last_words(process: Process) -> str:
-    """What the process says when it fails; the beginning is dropped, that it may say as much as it likes."""
-    assert process.stderr is not None
-    kept = b""
-    while part := await process.stderr.read(PART):
-        kept = (kept + part)[-_TOLD:]
-    return " ".join(kept.decode(errors="replace").split())
+    export.process.kill()
