@@ -194,9 +194,9 @@ class Soak:
         while not self.ended:
             with contextlib.suppress(httpx.HTTPError):
                 async with self.client.stream("GET", "/v1/stream", timeout=None) as answer:
-                    async for _ in answer.aiter_raw():
-                        if self.ended:
-                            return
+                    lines = answer.aiter_raw()
+                    while not self.ended and await anext(lines, None) is not None:
+                        pass
             await asyncio.sleep(0.5)
 
     async def note(self) -> None:

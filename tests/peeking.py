@@ -11,6 +11,7 @@ from scipy.special import gammaincinv, xlogy
 from scipy.stats import chi2
 
 from hellinger.experiment import sample_ratio
+from hellinger.experiment._crossing import finish
 from hellinger.experiment._mixture import Wealth, mixed
 from hellinger.experiment.sequences import _least
 
@@ -109,7 +110,7 @@ def missed_lifts(one: Path, other: Path, *, by_request: bool) -> float:
         rows = np.flatnonzero(out)
         if rows.size:
             p, q = (a / down.impressions)[rows], (b / up.impressions)[rows]
-            out[rows] = _least(down[rows], up[rows], np.log(p / q), q)[0] > LEVEL
+            out[rows] = finish(_least(down[rows], up[rows], np.log(p / q), q))[0] > LEVEL
         return np.asarray(out)
 
     x, y = one.wealth(by_request), other.wealth(by_request)

@@ -18,8 +18,8 @@ from hellinger.store import StoreUnavailableError
 
 async def parts(service: Service) -> list[dict[str, Any]]:
     """What the service says of itself, as it comes over the wire."""
-    found = [part async for part in portrait(service)]
-    return [json.loads(json.dumps(part)) for part in found]
+    text = b"".join([piece async for piece in portrait(service)])
+    return [json.loads(line) for line in text.splitlines()]
 
 
 async def begun(path: Path) -> Service:

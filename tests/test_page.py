@@ -186,22 +186,22 @@ def test_listeners_are_limited_and_slow_ones_miss_messages(tmp_path: Path, monke
     async def story() -> None:
         service = await Service.start(Settings(database=f"sqlite:///{tmp_path}/log.db"))
         live = Live(service, Metrics())
-        slow, quick = live.join(), live.join()
+        slow, quick = await live.join(), await live.join()
         with pytest.raises(ApiError, match="at most 2"):
-            live.join()
+            await live.join()
         assert b"event: hello" in (await quick.take() or b"")
         for _ in range(3):
-            live.tick()
+            await live.tick()
             assert b"event: tick" in (await quick.take() or b"")
         assert b"event: tick" in (await slow.take() or b"")  # the newest, and no queue before it
-        live.tick()
+        await live.tick()
         assert await slow.take() is await quick.take()  # made once for all
         live.leave(slow)
-        live.join()
+        await live.join()
         live.end()
         assert await quick.take() is None
         with pytest.raises(ApiError, match="stopping"):
-            live.join()
+            await live.join()
         await live.stop()
         await service.stop()
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hellinger.ledger.recovery import Compaction
     from hellinger.store import Store
 
-__all__ = ["check", "compact", "dump", "restore", "snapshot"]
+__all__ = ["DEFAULT", "Database", "check", "compact", "dump", "opened", "restore", "snapshot"]
 
 DAY = 86_400_000
 
@@ -31,7 +31,8 @@ DEFAULT = "sqlite:///hellinger.db"
 
 
 @contextlib.contextmanager
-def _opened(database: str) -> Iterator[Store]:
+def opened(database: str) -> Iterator[Store]:
+    """The log at this address, which must be there already."""
     from hellinger.store import open_store
 
     if database.startswith("sqlite:"):
@@ -66,7 +67,7 @@ def snapshot(
     from hellinger.ledger import recovery
 
     os.nice(5)  # rankings come first
-    with _opened(database) as store, _folding(json) as progress:
+    with opened(database) as store, _folding(json) as progress:
         reached = recovery.take_snapshot(store, progress=progress)
         deleted = 0
         if retention_days is not None:
@@ -90,7 +91,7 @@ def compact(
     json: JsonFlag = False,
 ) -> None:
     """Let old events go, their counts kept. Rankings of one more attribution window stay, for their feedback."""
-    with _opened(database) as store, _folding(json) as progress:
+    with opened(database) as store, _folding(json) as progress:
         done = _compact(store, retention_days, attribution_hours, progress)
     _say(
         json,
@@ -118,7 +119,7 @@ def check(
     """
     from hellinger.ledger import recovery
 
-    with _opened(database) as store, _folding(json) as progress:
+    with opened(database) as store, _folding(json) as progress:
         wrong = recovery.check(store, progress=progress)
         if service is not None:
             wrong += _compared(store, service, key, progress)
@@ -151,7 +152,7 @@ def dump(
     """Write the whole log to one file, checksummed, that `restore` reads into either kind of database."""
     import hellinger.store.transfer as transfer
 
-    with _opened(database) as store:
+    with opened(database) as store:
         transfer.dump(store, file)
         events = store.count()
     _say(json, f"{events:,} events in {file}", events=events, file=str(file))

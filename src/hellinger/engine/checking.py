@@ -6,7 +6,9 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from hellinger.engine.picture import differences, pictures
+import orjson
+
+from hellinger.engine.picture import Arranged, Picture, copies, differences, pictures
 from hellinger.engine.service import Service
 from hellinger.engine.state import State
 from hellinger.errors import require
@@ -19,15 +21,20 @@ __all__ = ["compare", "portrait"]
 
 Progress = Callable[[int, int], None]
 
+ITEMS = 5_000
+"""Entries of a column that are made into text before rankings have their turn: a millisecond."""
 
-async def portrait(service: Service) -> AsyncIterator[dict[str, Any]]:
-    """Everything that the service ranks by, in parts; each part says which place in the log it is of.
 
-    The first part has the rules by which pools are made of a ledger, and the totals; each other one has a pool. A part
+async def portrait(service: Service) -> AsyncIterator[bytes]:
+    """Everything that the service ranks by, as JSON lines; each line says which place in the log it is of.
+
+    The first line has the rules by which pools are made of a ledger, and the totals; each other one has a pool. A line
     also has this copy's own rankings that the log does not have yet, and the time up to which items have expired.
+
+    A pool is copied at one moment. The text is made of the copy afterwards, ``ITEMS`` at a time: rankings go on.
     """
     desk, settings = service.desk, service.settings
-    yield {
+    rules = {
         "variants": desk.variants,
         "learning": settings.learning,
         "enough": settings.segment_enough,
@@ -36,12 +43,15 @@ async def portrait(service: Service) -> AsyncIterator[dict[str, Any]]:
         "items": len(desk.ledger.catalogue),
         "seq": desk.ledger.seq,
     }
+    yield orjson.dumps(rules) + b"\n"
     for key in [(variant, segment) for variant, segment, _ in desk.pools.each()]:
         await service.journal.write(service.desk.chores(now()), lasting=True)
+        for _ in service.desk.pools.catch_up():
+            await asyncio.sleep(0)
         desk, at = service.desk, now()
         desk.state.expire(at)
-        for picture in pictures(desk.pools, *key):
-            yield {
+        for copy in copies(desk.pools, *key):
+            about = {
                 "seq": desk.ledger.seq,
                 "at": at,
                 "pending": [
@@ -57,13 +67,30 @@ async def portrait(service: Service) -> AsyncIterator[dict[str, Any]]:
                     for name, ranking in desk.state.overlay.rankings.items()
                 ],
                 "departing": [desk.ledger.catalogue.ids[slot] for slot in desk.pools.departing(key[0])],
-                "pool": picture._asdict(),
             }
-        await asyncio.sleep(0)
+            yield orjson.dumps(about)[:-1] + b',"pool":'
+            arranged = await asyncio.to_thread(copy.arranged)
+            async for piece in _text(arranged):
+                yield piece
+            yield b"}\n"
+
+
+async def _text(arranged: Arranged) -> AsyncIterator[bytes]:
+    """The picture of a pool as JSON, piece by piece."""
+    size = len(arranged.columns.ids)
+    yield orjson.dumps(arranged.head())[:-1]
+    for column in Picture._fields[4:]:
+        yield b',"%s":[' % column.encode()
+        for start in range(0, size, ITEMS):
+            piece = orjson.dumps(arranged.column(column, start, min(size, start + ITEMS)))[1:-1]
+            yield b"," + piece if start else piece
+            await asyncio.sleep(0)
+        yield b"]"
+    yield b"}"
 
 
 def compare(store: Store, parts: Iterable[Mapping[str, Any]], *, progress: Progress | None = None) -> Iterator[str]:
-    """Where the parts of a :func:`portrait` are not what the log says, as sentences."""
+    """Where the lines of a :func:`portrait` are not what the log says, as sentences."""
     given = iter(parts)
     rules = next(given)
     ledger = recovery.recover(store, base=True)

@@ -7,8 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from hellinger.engine.pools import Pools
+from hellinger.pool import Table
+from hellinger.pool.rows import Columns
 
-__all__ = ["Picture", "differences", "pictures"]
+__all__ = ["Arranged", "Copy", "Picture", "copies", "differences", "pictures"]
 
 _COLUMNS = ("impressions", "rewards", "scores", "hidden", "tags")
 
@@ -31,23 +33,64 @@ class Picture(NamedTuple):
 
 def pictures(pools: Pools, *only: str) -> Iterator[Picture]:
     """A picture of every pool that ranks; ``only`` one, by variant and segment, if given."""
-    names = pools.ledger.catalogue.ids
+    for copy in copies(pools, *only):
+        yield copy.arranged().picture()
+
+
+def copies(pools: Pools, *only: str) -> Iterator[Copy]:
+    """The same as copies, which take little time to make."""
     for variant, segment, pool in pools.each():
         if only and only != (variant, segment):
             continue
-        table = pool.table()
-        yield Picture(
-            variant,
-            segment,
-            float(pool.rounds),
-            None if pool.prior is None else pool.prior.state(),
-            [names[int(slot)] for slot in table.ids],
-            table.impressions.tolist(),
-            table.rewards.tolist(),
-            [score if math.isfinite(score) else None for score in table.scores.tolist()],
-            table.hidden.tolist(),
-            [sorted(tags) for tags in table.tags],
-        )
+        prior = None if pool.prior is None else pool.prior.state()
+        yield Copy(variant, segment, float(pool.rounds), prior, pool.table(), list(pools.ledger.catalogue.ids))
+
+
+class Copy(NamedTuple):
+    """A pool's numbers at a moment; what becomes of the pool later does not change them."""
+
+    variant: str
+    segment: str
+    rounds: float
+    prior: Any
+    table: Table
+    names: list[str]
+    """Of items by slot."""
+
+    def arranged(self) -> Arranged:
+        """The same, ready to be written: it takes a while at a million items, without the interpreter's lock."""
+        return Arranged(self, self.table.columns())
+
+
+class Arranged(NamedTuple):
+    """A pool's numbers in columns, oldest first."""
+
+    copy: Copy
+    columns: Columns
+
+    def head(self) -> dict[str, Any]:
+        """What the picture says of the pool as a whole."""
+        return dict(zip(Picture._fields[:4], self.copy[:4], strict=True))
+
+    def picture(self) -> Picture:
+        """All numbers as JSON can hold them."""
+        size = len(self.columns.ids)
+        columns: Any = {name: self.column(name, 0, size) for name in Picture._fields[4:]}
+        return Picture(**self.head(), **columns)
+
+    def column(self, name: str, start: int, stop: int) -> list[Any]:
+        """Some entries of a column of the picture."""
+        columns, copy = self.columns, self.copy
+        if name == "items":
+            return [copy.names[slot] for slot in columns.ids[start:stop].tolist()]
+        if name == "tags":
+            numbers = columns.tags[start:stop].tolist()
+            known = {number: sorted(copy.table.tag_sets[number]) for number in set(numbers)}
+            return [known[number] for number in numbers]
+        values: list[Any] = getattr(columns, name)[start:stop].tolist()
+        if name == "scores":
+            return [score if math.isfinite(score) else None for score in values]
+        return values
 
 
 def differences(running: Mapping[str, Any], rebuilt: Mapping[str, Any], leave_out: Iterable[str] = ()) -> Iterator[str]:

@@ -146,6 +146,9 @@ class Settings(BaseModel):
         "Limits", 100, "Most segments: each that has enough traffic gets a pool of its own in every variant.", ge=0
     )
     max_exclude: int = _setting("Limits", 10_000, "Most ids in `exclude` or `among`.", ge=0)
+    max_exports: int = _setting(
+        "Limits", 1, "Most exports at the same time, each in a process of its own; beyond, 429.", ge=1
+    )
     queue_limit: int = _setting(
         "Limits", 100_000, "Events that may wait to be written; beyond, requests are answered 503.", ge=1
     )

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
+import subprocess
 import sys
 import time
 
+from hellinger.engine.background import start
 from hellinger.engine.settings import Settings
 
 __all__ = ["WORTH", "Snapshots"]
@@ -35,7 +36,7 @@ class Snapshots:
         self._settings = settings
         self.seq = seq
         self._taken = time.monotonic()
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: subprocess.Popen[bytes] | None = None
         self._begun = (0, -PAUSE)
         """How far the log had come when a snapshot was last begun, and when that was."""
 
@@ -48,7 +49,7 @@ class Snapshots:
         """Begin one if it is due, with the log at this place."""
         running, settings = self._process, self._settings
         if running is not None:
-            if running.returncode is None:
+            if running.poll() is None:
                 return
             self._process = None
             if running.returncode == 0:
@@ -63,12 +64,11 @@ class Snapshots:
             if settings.retention_days is not None:
                 command += ["--retention-days", str(settings.retention_days)]
                 command += ["--attribution-hours", str(settings.attribution_hours)]
-            environ = os.environ | {"HELLINGER_DATABASE": settings.database}
-            quiet = asyncio.subprocess.DEVNULL
-            self._process = await asyncio.create_subprocess_exec(*command, env=environ, stdout=quiet)
+            quiet = subprocess.DEVNULL
+            self._process = await asyncio.to_thread(start, command, settings.database, stdout=quiet)
 
     async def stop(self) -> None:
         """End the process, if one runs."""
-        if self._process is not None and self._process.returncode is None:
+        if self._process is not None:
             self._process.kill()
-            await self._process.wait()
+            await asyncio.to_thread(self._process.wait)

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["crossing"]
+__all__ = ["Steps", "crossing", "crossing_steps", "finish", "one_step"]
 
 Floats = npt.NDArray[np.float64]
+T = TypeVar("T")
+Steps = Generator[None, None, T]
+"""A computation that stops after each step, so that others may have a turn; its result is what it returns."""
 
 _NEWTON = 30
 _STEPS = 120
+
+
+def finish(steps: Steps[T]) -> T:
+    """Do all steps at once."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result
 
 
 def crossing(
@@ -24,6 +38,29 @@ def crossing(
     tolerance: Floats,
     level: float = 0.0,
 ) -> Floats:
+    """:func:`crossing_steps` of a function that is computed in one step, all at once."""
+    return finish(crossing_steps(one_step(function), low, high, start=start, tolerance=tolerance, level=level))
+
+
+def one_step(function: Callable[[Floats], T]) -> Callable[[Floats], Steps[T]]:
+    """The function as a computation of one step."""
+
+    def computed(x: Floats) -> Steps[T]:
+        yield
+        return function(x)
+
+    return computed
+
+
+def crossing_steps(
+    function: Callable[[Floats], Steps[tuple[Floats, Floats]]],
+    low: Floats,
+    high: Floats,
+    *,
+    start: Floats,
+    tolerance: Floats,
+    level: float = 0.0,
+) -> Steps[Floats]:
     """The x in [low, high] at which rising functions reach a level, or the end they are nearest to it.
 
     ``function`` gives values and slopes. Newton's steps, kept within what is known to hold the crossing: an end that
@@ -35,7 +72,7 @@ def crossing(
     settled = low_seen = high_seen = np.zeros(x.shape, dtype=bool)
     for number in range(_STEPS):
         before = x
-        value, slope = function(x)
+        value, slope = yield from function(x)
         over = value > level
         high_seen = high_seen | over
         low_seen = low_seen | ~over

@@ -8,13 +8,14 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from hellinger.errors import require
+from hellinger.experiment._crossing import Steps, finish
 from hellinger.experiment.best import probability_best
 from hellinger.experiment.ratio import SampleRatio, sample_ratio
-from hellinger.experiment.sequences import lift_bounds, order_evidence, rate_bounds
+from hellinger.experiment.sequences import evidence_steps, lift_steps, rate_bounds
 from hellinger.experiment.totals import Totals
 from hellinger.experiment.verdict import Duel, Verdict, judge
 
-__all__ = ["Readout", "Row", "readout"]
+__all__ = ["Readout", "Row", "readout", "readout_steps"]
 
 _Lift = tuple[float | None, float | None, float | None]
 
@@ -104,6 +105,18 @@ def readout(
     >>> result.sentence
     'Hellinger-UCB leads KL-UCB by 23 % (21–25 %); more data will not change the order.'
     """
+    return finish(readout_steps(totals, weights=weights, control=control, alpha=alpha, sticky=sticky))
+
+
+def readout_steps(
+    totals: Sequence[Totals],
+    *,
+    weights: Mapping[str, float] | None = None,
+    control: str | None = None,
+    alpha: float = 0.05,
+    sticky: bool = False,
+) -> Steps[Readout]:
+    """:func:`readout` in steps of about a millisecond, for whoever has other things to do as well."""
     names = [each.variant for each in totals]
     require(len(set(names)) == len(names), "variants differ", variants=names)
     require(control is None or control in names, "the control is one of the variants", control=control, variants=names)
@@ -115,28 +128,28 @@ def readout(
     ranked = sorted(totals, key=lambda each: -each.rate if each.impressions else math.inf)
     against = next(each for each in totals if each.variant == (names[-1] if control is None else control))
     running = [each for each in ranked if each.impressions or weights[each.variant] > 0.0]
-    duels, lifts = _compare(ranked, running, against, alpha)
+    duels, lifts = yield from _compare(ranked, running, against, alpha)
     check = _check(totals, weights, sticky)
-    return Readout(
-        _rows(ranked, lifts, weights, alpha), against.variant, alpha, check, judge(running, duels, check, alpha)
-    )
+    yield
+    rows = yield from _rows(ranked, lifts, weights, alpha)
+    return Readout(rows, against.variant, alpha, check, judge(running, duels, check, alpha))
 
 
 def _compare(
     ranked: Sequence[Totals], running: Sequence[Totals], control: Totals, alpha: float
-) -> tuple[list[Duel], dict[str, _Lift]]:
+) -> Steps[tuple[list[Duel], dict[str, _Lift]]]:
     """The leader against every other and each against the next, and everyone's lift over the control."""
     pairs = [(running[0], other) for other in running[1:]] + list(pairwise(running[1:]))
     over = [(one, control) for one in ranked if one is not control]
     if not over:
         return [], {}
-    bounds = lift_bounds(*_sides([*over, *pairs[:1]]), alpha=alpha)
+    bounds = yield from lift_steps(*_sides([*over, *pairs[:1]]), alpha)
     ends = [(float(low), float(high)) for low, high in zip(*bounds, strict=True)]
     lifts: dict[str, _Lift] = {
         one.variant: (_finite(_lift(one, control)), low, _finite(high))
         for (one, _), (low, high) in zip(over, ends, strict=False)
     }
-    evidence = order_evidence(*_sides(pairs)) if pairs else ()
+    evidence = (yield from evidence_steps(*_sides(pairs))) if pairs else ()
     duels = [
         Duel(one, other, _lift(one, other), ends[-1] if place == 0 else None, float(evidence[place]))
         for place, (one, other) in enumerate(pairs)
@@ -172,8 +185,9 @@ def _rows(
     lifts: Mapping[str, _Lift],
     weights: Mapping[str, float],
     alpha: float,
-) -> tuple[Row, ...]:
+) -> Steps[tuple[Row, ...]]:
     lows, highs = rate_bounds(ranked, alpha=alpha)
+    yield
     chances = probability_best(
         [each.reward / each.design_effect for each in ranked],
         [(each.impressions - each.reward) / each.design_effect for each in ranked],

@@ -30,7 +30,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from hellinger.errors import require
-from hellinger.experiment._crossing import crossing
+from hellinger.experiment._crossing import Steps, crossing, crossing_steps, finish, one_step
 from hellinger.experiment._mixture import Floats, Wealth, mixed, paired
 from hellinger.experiment.totals import Totals
 
@@ -95,11 +95,16 @@ def lift_bounds(totals: Sequence[Totals], controls: Sequence[Totals], *, alpha: 
     >>> low.round(3), high.round(3)
     (array([0.054]), array([0.439]))
     """
+    return finish(lift_steps(totals, controls, alpha))
+
+
+def lift_steps(totals: Sequence[Totals], controls: Sequence[Totals], alpha: float) -> Steps[tuple[Floats, Floats]]:
+    """:func:`lift_bounds` in steps."""
     require(len(totals) == len(controls), "as many controls as variants", totals=len(totals), controls=len(controls))
     wealth, pairs = _wealth([*totals, *controls], alpha), np.arange(len(totals))
     one, other = wealth[pairs], wealth[pairs + len(totals)]
     # both ends in one search: the lower end is the upper one of the inverse ratio
-    ends = np.exp(_log_ratio(one.beside(other), other.beside(one), alpha))
+    ends = np.exp((yield from _log_ratio(one.beside(other), other.beside(one), alpha)))
     return 1.0 / ends[len(totals) :] - 1.0, ends[: len(totals)] - 1.0
 
 
@@ -111,15 +116,21 @@ def order_evidence(totals: Sequence[Totals], others: Sequence[Totals]) -> Floats
     >>> order_evidence([Totals("a", 1000, 20_000, 1230)], [Totals("b", 1000, 20_000, 1000)]).round(2)
     array([8.73])
     """
+    return finish(evidence_steps(totals, others))
+
+
+def evidence_steps(totals: Sequence[Totals], others: Sequence[Totals]) -> Steps[Floats]:
+    """:func:`order_evidence` in steps."""
     one, other = _wealth(totals, 0.5), _wealth(others, 0.5)
-    return _least(other, one, np.zeros_like(one.reward), _pooled(other, one))[0]
+    found = yield from _least(other, one, np.zeros_like(one.reward), _pooled(other, one))
+    return found[0]
 
 
 def _pooled(down: Wealth, up: Wealth) -> Floats:
     return (down.reward + up.reward + 1.0) / (down.impressions + up.impressions + 2.0)
 
 
-def _least(down: Wealth, up: Wealth, log_ratio: Floats, start: Floats) -> tuple[Floats, Floats, Floats]:
+def _least(down: Wealth, up: Wealth, log_ratio: Floats, start: Floats) -> Steps[tuple[Floats, Floats, Floats]]:
     """Least log wealth among rates of a given ratio, its slope in the ratio's logarithm, and the second rate there."""
     ratio = np.exp(log_ratio)
     n1, n2 = ratio * down.impressions, up.impressions
@@ -128,13 +139,14 @@ def _least(down: Wealth, up: Wealth, log_ratio: Floats, start: Floats) -> tuple[
         _, f1, f2, f11, f12, f22 = paired(down, up, rate * n1, rate * n2)
         return n1 * f1 + n2 * f2, n1 * n1 * f11 + 2.0 * n1 * n2 * f12 + n2 * n2 * f22
 
-    rate = crossing(slope, np.zeros_like(ratio), np.minimum(1.0, 1.0 / ratio), start=start, tolerance=_COARSE * start)
+    most, tolerance = np.minimum(1.0, 1.0 / ratio), _COARSE * start
+    rate = yield from crossing_steps(one_step(slope), np.zeros_like(ratio), most, start=start, tolerance=tolerance)
     least, f1, f2, *_ = paired(down, up, rate * n1, rate * n2)
     # both are the same at a minimum within; where one of the rates is 1 the other moves with the ratio
     return least, np.where(ratio > 1.0, -rate * n2 * f2, rate * n1 * f1), rate
 
 
-def _log_ratio(down: Wealth, up: Wealth, alpha: float) -> Floats:
+def _log_ratio(down: Wealth, up: Wealth, alpha: float) -> Steps[Floats]:
     """The greatest log ratio of the first's rate to the second's that bets have not ruled out; ∞ where none is."""
     level = math.log(2.0 / alpha)
     nothing = np.zeros_like(down.reward)
@@ -150,9 +162,10 @@ def _log_ratio(down: Wealth, up: Wealth, alpha: float) -> Floats:
     guess = np.log((down.reward + 1.0) / down.impressions / rate) + around
     memory = [rate]
 
-    def least(log_ratio: Floats) -> tuple[Floats, Floats]:
-        value, slope, memory[0] = _least(down, up, log_ratio, memory[0])
+    def least(log_ratio: Floats) -> Steps[tuple[Floats, Floats]]:
+        value, slope, memory[0] = yield from _least(down, up, log_ratio, memory[0])
         return value, slope
 
-    found[rows] = crossing(least, at, at + _FAR, start=guess, tolerance=np.full(at.shape, _FINE), level=level)
+    tolerance = np.full(at.shape, _FINE)
+    found[rows] = yield from crossing_steps(least, at, at + _FAR, start=guess, tolerance=tolerance, level=level)
     return found

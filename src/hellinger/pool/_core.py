@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
 import numpy as np
@@ -164,6 +164,22 @@ class Core:
         _rule.fill(rule, sums, pulls, t, rng, drawn)
         everything[order] = drawn
         return everything[slots]
+
+    def _scorer(self) -> Callable[[Any, Slots], Floats]:
+        """Computes the indices of a copy of the items, oldest first, as they are now; those that are drawn are NaN."""
+        rule, scale, t = self.policy.rule, self._scale, self._t
+        prior, state = self._strata.table.copy(), self._store.state
+        state = state._replace(meta=state.meta.copy())
+
+        def score(items: Any, order: Slots) -> Floats:
+            out = np.full(order.size, np.nan)
+            if rule.separable:
+                _scan.score_each(rule, state._replace(items=items), prior, scale, t, order, out)
+            elif not rule.random:
+                _rule.fill(rule, items["s"][order] * scale, items["n"][order] * scale, t, None, out)
+            return out
+
+        return score
 
     def _known(self, names: Names) -> Slots:
         """Places of those of these ids that are in the pool."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import struct
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +13,7 @@ import numpy.typing as npt
 from hellinger.pool._ids import Id
 from hellinger.pool._store import Floats, Slots
 
-__all__ = ["Answer", "Ranked", "Stats", "Table", "plain"]
+__all__ = ["Answer", "Columns", "Ranked", "Stats", "Table", "plain"]
 
 
 class Ranked(NamedTuple):
@@ -37,15 +37,38 @@ class Stats(NamedTuple):
     hidden: bool
 
 
-class Table(NamedTuple):
-    """What is known of many items, a column each; the scores of a policy that draws them are NaN."""
+class Columns(NamedTuple):
+    """What is known of many items, oldest first, a column each; the scores of a policy that draws them are NaN."""
 
-    ids: list[Id]
+    ids: npt.NDArray[Any]
+    """Whole numbers where all ids are, otherwise objects."""
     impressions: Floats
     rewards: Floats
     scores: Floats
-    tags: list[frozenset[str]]
+    tags: npt.NDArray[np.int32]
+    """Numbers of sets of tags."""
     hidden: npt.NDArray[np.bool_]
+
+
+class Table(NamedTuple):
+    """A copy of what is known of every item at a moment; what becomes of the pool later does not change it."""
+
+    items: Any
+    names: list[Id] | None
+    """Ids by place, where they are not in ``items``."""
+    tag_sets: list[frozenset[str]]
+    """Sets of tags by number."""
+    scale: float
+    score: Callable[[Any, Slots], Floats]
+    """Computes indices, of the items at some places."""
+
+    def columns(self) -> Columns:
+        """Everything in columns. NumPy and compiled code do it, so that a thread can without the interpreter's lock."""
+        items = self.items
+        order = np.argsort(items["seq"])
+        ids = items["key"][order] if self.names is None else np.array(self.names, object)[order]
+        n, s = (items[column][order] * self.scale for column in ("n", "s"))
+        return Columns(ids, n, s, self.score(items, order), items["tags"][order], items["hidden"][order] != 0)
 
 
 # Rows of a ranking as compiled code leaves them. Making Python objects of them is half of a ranking's time.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -10,6 +11,7 @@ from fastapi import FastAPI
 from hellinger.engine.service import Service
 from hellinger.engine.settings import Settings
 from hellinger.serve.assets import Assets
+from hellinger.serve.exports import Exports
 from hellinger.serve.frame import make_app
 from hellinger.serve.keys import Keys
 from hellinger.serve.live import Live
@@ -30,10 +32,14 @@ def create_app(settings: Settings, keys: Keys) -> Shell:
         service = await Service.start(settings, metrics.engine)
         app.state.service = service
         app.state.live = Live(service, metrics)
+        app.state.exports = Exports(settings)
+        for _, _, pool in service.desk.pools.each():
+            await asyncio.to_thread(pool.scores, [])  # to load what it is compiled to would hold up rankings later
         _watch(metrics, service)
         try:
             yield
         finally:
+            app.state.exports.end()
             await app.state.live.stop()
             await service.stop()
 

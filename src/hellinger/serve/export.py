@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-import asyncio
-import tempfile
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
-from typing import Any
+import io
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+from typing import IO, Any, Literal
 
 import orjson
 import polars as pl
+from polars.io.plugins import register_io_source
 
 from hellinger.ledger import Request
 from hellinger.ledger.recovery import SLACK
 from hellinger.store import Store
 
-__all__ = ["lines", "parquet", "rows"]
+__all__ = ["SCHEMA", "Format", "rows", "write"]
+
+Format = Literal["jsonl", "parquet"]
+Progress = Callable[[int, int], None]
 
 BATCH = 2000
+"""Events read at once."""
+PART = 10_000
+"""Rows after which a part is handed on: a ranking may have a thousand."""
+ROW_GROUP = 100_000
+"""Rows of a Parquet file that are in memory together."""
 
 SCHEMA: dict[str, Any] = {
     "request_id": pl.String,
@@ -41,12 +49,15 @@ SCHEMA: dict[str, Any] = {
 the variant, null where the policy draws at random; ``feedback`` the kinds that came in time."""
 
 
-def rows(store: Store, first: int | None, last: int | None) -> Iterator[list[dict[str, Any]]]:
-    """Rows of the rankings between two times, a batch of rankings at a time.
+def rows(
+    store: Store, first: int | None, last: int | None, *, progress: Progress | None = None
+) -> Iterator[list[dict[str, Any]]]:
+    """Rows of the rankings between two times, some thousands at a time.
 
     Only that part of the log is read: clocks may have been set back meanwhile, by an hour at most.
     """
     after = 0 if first is None else _older(store, first - SLACK)
+    end = store.last() if progress is not None else 0
     while events := store.read(after, BATCH):
         after = events[-1].seq
         ranks = [e for e in events if e.kind == "rank" and (first is None or e.at >= first)]
@@ -60,7 +71,12 @@ def rows(store: Store, first: int | None, last: int | None) -> Iterator[list[dic
                     feedback.setdefault(fields["request"], []).append(fields)
         for event in ranks:
             out += _ranking(event.key, event.at, event.fields, feedback.get(event.key, []))
+            if len(out) >= PART:
+                yield out
+                out = []
         yield out
+        if progress is not None:
+            progress(after, max(after, end))
         if last is not None and events[-1].at >= last + SLACK:
             break
 
@@ -121,32 +137,71 @@ def _ranking(name: str, at: int, fields: dict[str, Any], feedback: list[dict[str
     ]
 
 
-async def lines(store: Store, first: int | None, last: int | None) -> AsyncIterator[bytes]:
-    """The rows as JSON, one a line."""
-    batches = rows(store, first, last)
-    while (batch := await asyncio.to_thread(next, batches, None)) is not None:
-        if batch:
-            yield b"".join(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in batch)
+def write(
+    store: Store,
+    form: Format,
+    first: int | None,
+    last: int | None,
+    out: IO[bytes],
+    *,
+    progress: Progress | None = None,
+) -> None:
+    """Write the rows of the rankings between two times as they are read; some thousands are in memory at a time.
+
+    Nothing is written before the first rows were read: a log that cannot be read leaves ``out`` untouched.
+    """
+    parts = rows(store, first, last, progress=progress)
+    begun = chain([next(parts, [])], parts)
+    if form == "parquet":
+        _write_parquet(begun, out)
+        return
+    for part in begun:
+        out.write(b"".join(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in part))
+    out.flush()
 
 
-async def parquet(store: Store, first: int | None, last: int | None) -> AsyncIterator[bytes]:
-    """The rows as one Parquet file, put together on disk."""
-    with tempfile.TemporaryDirectory() as folder:
-        whole = await asyncio.to_thread(_write, store, first, last, Path(folder))
-        with whole.open("rb") as file:
-            while part := await asyncio.to_thread(file.read, 1 << 20):
-                yield part
+def _write_parquet(parts: Iterable[list[dict[str, Any]]], out: IO[bytes]) -> None:
+    """Let Polars take the rows from us part by part, and write a group of them whenever it has enough."""
+    failures: list[Exception] = []
+
+    def frames(*_: object) -> Iterator[pl.DataFrame]:
+        try:
+            for part in parts:
+                if part:
+                    yield pl.DataFrame(part, schema=SCHEMA)
+        except Exception as error:
+            failures.append(error)
+            raise
+
+    try:
+        target: Any = _Target(out, failures)
+        lazy = register_io_source(frames, schema=SCHEMA)
+        lazy.sink_parquet(target, row_group_size=ROW_GROUP, engine="streaming")
+    except Exception:
+        if failures:  # Polars tells of it as an error of its own
+            raise failures[0] from None
+        raise
 
 
-def _write(store: Store, first: int | None, last: int | None, folder: Path) -> Path:
-    held: list[dict[str, Any]] = []
-    count = 0
-    for batch in rows(store, first, last):
-        held += batch
-        if len(held) >= 500_000:
-            pl.DataFrame(held, schema=SCHEMA).write_parquet(folder / f"part-{count:06d}.parquet")
-            held, count = [], count + 1
-    pl.DataFrame(held, schema=SCHEMA).write_parquet(folder / f"part-{count:06d}.parquet")
-    whole = folder / "whole.parquet"
-    pl.scan_parquet(folder / "part-*.parquet").sink_parquet(whole)
-    return whole
+class _Target(io.BufferedIOBase):
+    """A file for Polars, which notes what went wrong with it."""
+
+    def __init__(self, out: IO[bytes], failures: list[Exception]) -> None:
+        self._out = out
+        self._failures = failures
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        return int(self._noting(self._out.write, data))
+
+    def flush(self) -> None:
+        self._noting(self._out.flush)
+
+    def _noting(self, do: Callable[..., Any], *arguments: object) -> Any:
+        try:
+            return do(*arguments)
+        except Exception as error:
+            self._failures.append(error)
+            raise

@@ -18,8 +18,9 @@ MOST = 200_000
 """Events that are read at most, the newest first."""
 SECONDS = 2.0
 """How long reading may take."""
-BLOCK = 2_000
-_REST = 0.002
+BLOCK = 200
+"""Events that are read or looked at before a pause: this thread has the interpreter's lock for half a millisecond."""
+PAUSE = 0.001
 """Seconds between two blocks: rankings come first."""
 _FINE = 3 * RESOLUTIONS["day"]
 """Within this time a history is told by the hour, beyond by the day."""
@@ -41,7 +42,9 @@ def history(store: Store, item: str, since: int, last: int, *, most: int = MOST)
     requests: dict[str, Request] = {}
     marks: list[dict[str, Any]] = []
     cells: list[tuple[int, str, float, float]] = []
-    for event in events:
+    for number, event in enumerate(events):
+        if number % BLOCK == 0:
+            time.sleep(PAUSE)
         fields = event.fields
         if event.kind == "rank" and item in fields["items"]:
             request = requests[event.key] = Request.of(event.at, fields)
@@ -62,13 +65,14 @@ def history(store: Store, item: str, since: int, last: int, *, most: int = MOST)
                     cells.append((at, fields["variant"] or "", row["impressions"], row["rewards"]))
         elif event.kind in ("item", "state", "leave") and fields["id"] == item:
             marks.append(_mark(event, fields, since))
-    resolution = "hour" if not cells or max(cells)[0] - min(cells)[0] <= _FINE else "day"
+    first, last_at = min((at for at, *_ in cells), default=0), max((at for at, *_ in cells), default=0)
+    resolution = "hour" if last_at - first <= _FINE else "day"
     return {
         "item": item,
         "complete": read == last - since + 1,
         "events_read": read,
         "resolution": resolution,
-        **_series(cells, RESOLUTIONS[resolution]),
+        **_series(cells, first, last_at, RESOLUTIONS[resolution]),
         "marks": marks,
     }
 
@@ -85,7 +89,7 @@ def _mentions(store: Store, item: str, since: int, last: int, most: int) -> tupl
         blocks.append([event for event in events if name in event.body or event.key.endswith(ending)])
         read += len(events)
         upper = lower
-        time.sleep(_REST)
+        time.sleep(PAUSE)
     return [event for block in reversed(blocks) for event in block], read
 
 
@@ -98,11 +102,11 @@ def _mark(event: Logged, fields: dict[str, Any], since: int) -> dict[str, Any]:
     return told
 
 
-def _series(cells: list[tuple[int, str, float, float]], length: int) -> dict[str, Any]:
+def _series(cells: list[tuple[int, str, float, float]], begin: int, end: int, length: int) -> dict[str, Any]:
     if not cells:
         return {"steps": [], "variants": {}}
-    first, last = min(cells)[0] // length, max(cells)[0] // length
-    size = last - first + 1
+    first = begin // length
+    size = end // length - first + 1
     columns: dict[str, dict[str, list[float]]] = {}
     for at, variant, n, s in cells:
         column = columns.setdefault(variant, {"impressions": [0.0] * size, "reward": [0.0] * size})

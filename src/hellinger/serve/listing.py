@@ -21,8 +21,10 @@ __all__ = ["cursor", "intervals", "matching", "offset", "rows"]
 
 Slots = npt.NDArray[np.int64]
 
-_AT_ONCE = 10_000
-"""Names looked at before others get their turn."""
+NAMES = 10_000
+"""Items looked at in a search before rankings have their turn."""
+ROWS = 50
+"""Rows made before rankings have their turn: their intervals take a millisecond."""
 
 
 def cursor(start: int) -> str:
@@ -57,26 +59,58 @@ async def matching(
 
     With ``rises`` only the rising match, in their own order.
     """
-    held = desk.ledger.catalogue
-    slots = held.kept() if rises is None else rises.slots
-    if state in STATES:
-        slots = slots[held["state"][slots] == STATES.index(state)]
-    elif state is not None:
-        left = {slot for gone in desk.ledger.gone.values() for slot, why in gone.items() if why["reason"] == state}
-        slots = slots[np.isin(slots, np.array(sorted(left), np.int64))]
-    if tag is not None:
-        having = np.array([tag in tags for tags in held.tag_sets])
-        slots = slots[having[held["tags"][slots]]]
-    if search:
-        names = held.ids
+    catalogue = desk.ledger.catalogue
+    slots = catalogue.kept() if rises is None else rises.slots
+    if tag is not None or state is not None or search:
+        matches = _Filter(desk, tag, state, search)
         found = []
-        for start in range(0, slots.size, _AT_ONCE):
-            found += [slot for slot in slots[start : start + _AT_ONCE].tolist() if search in names[slot]]
+        for start in range(0, slots.size, NAMES):
+            found.append(matches.of(slots[start : start + NAMES]))
             await asyncio.sleep(0)
-        slots = np.array(found, np.int64)
+        slots = np.concatenate([*found, np.empty(0, np.int64)])
     if sort == "rising":
         return slots
     return await _ordered(desk, slots, sort, reverse)
+
+
+class _Filter:
+    """Which of some items match."""
+
+    def __init__(self, desk: Desk, tag: str | None, state: str | None, search: str | None) -> None:
+        self._ledger = desk.ledger
+        self._tag = tag
+        self._state = state
+        self._search = search
+        self._having: dict[int, bool] = {}
+        """Of sets of tags, by number: whether the tag is among them."""
+
+    def of(self, slots: Slots) -> Slots:
+        catalogue = self._ledger.catalogue
+        if self._state in STATES:
+            slots = slots[catalogue["state"][slots] == STATES.index(self._state)]
+        elif self._state is not None:
+            slots = slots[self._have_left(slots)]
+        if self._tag is not None:
+            numbers, where = np.unique(catalogue["tags"][slots], return_inverse=True)
+            having = np.array([self._has_tag(number) for number in numbers.tolist()], np.bool_)
+            slots = slots[having[where]]
+        if self._search:
+            names, search = catalogue.ids, self._search
+            slots = np.array([slot for slot in slots.tolist() if search in names[slot]], np.int64)
+        return slots
+
+    def _have_left(self, slots: Slots) -> npt.NDArray[np.bool_]:
+        left = np.zeros(slots.size, np.bool_)
+        for gone in self._ledger.gone.values():
+            if gone:
+                left |= [slot in gone and gone[slot]["reason"] == self._state for slot in slots.tolist()]
+        return left
+
+    def _has_tag(self, number: int) -> bool:
+        known = self._having.get(number)
+        if known is None:
+            known = self._having[number] = self._tag in self._ledger.catalogue.tag_sets[number]
+        return known
 
 
 async def _ordered(desk: Desk, slots: Slots, sort: str, reverse: bool) -> Slots:
@@ -93,32 +127,46 @@ def _by_counts(views: list[Columns], newest: Slots, sort: str, reverse: bool) ->
     return newest[order]
 
 
-def rows(desk: Desk, slots: Slots, rises: Rises | None = None) -> list[dict[str, Any]]:
-    """How each of these stands."""
-    held = desk.ledger.catalogue
+async def rows(desk: Desk, slots: Slots, rises: Rises | None = None) -> list[dict[str, Any]]:
+    """How each of these stands. Rankings have their turn after every ``ROWS`` of them."""
     recent = {}
     if rises is not None:
         gathered = zip(rises.impressions.tolist(), rises.rewards.tolist(), rises.low.tolist(), strict=True)
-        told = [{"impressions": n, "rewards": s, "low": low} for n, s, low in gathered]
-        recent = dict(zip(rises.slots.tolist(), told, strict=True))
-    kept = [slot for slot in slots.tolist() if held["state"][slot] != DELETED]  # in the meantime
-    sums = np.stack(desk.ledger.sums(kept), axis=1).tolist()
+        parts = [{"impressions": n, "rewards": s, "low": low} for n, s, low in gathered]
+        recent = dict(zip(rises.slots.tolist(), parts, strict=True))
+    out: list[dict[str, Any]] = []
+    ends: dict[tuple[float, ...], tuple[float, float]] = {}
+    for start in range(0, slots.size, ROWS):
+        out += _some_rows(desk, slots[start : start + ROWS], recent, ends)
+        await asyncio.sleep(0)
+    return out
+
+
+def _some_rows(
+    desk: Desk, slots: Slots, recent: dict[int, dict[str, float]], ends: dict[tuple[float, ...], tuple[float, float]]
+) -> list[dict[str, Any]]:
+    """A few rows; ``ends`` are the intervals known by their counts, which many items share while they are new."""
+    catalogue = desk.ledger.catalogue
+    present = [slot for slot in slots.tolist() if catalogue["state"][slot] != DELETED]  # in the meantime
+    sums = list(map(tuple, np.stack(desk.ledger.sums(present), axis=1).tolist()))
+    fresh = [counts for counts in dict.fromkeys(sums) if counts not in ends]
+    ends.update(zip(fresh, intervals(fresh), strict=True))
     return [
         {
-            "id": held.ids[slot],
-            "state": STATES[held["state"][slot]],
-            "tags": list(held.tags_of(slot)),
-            "added_at": iso(int(held["added_at"][slot])),
-            "expires_at": iso(int(held["expires_at"][slot])),
+            "id": catalogue.ids[slot],
+            "state": STATES[catalogue["state"][slot]],
+            "tags": list(catalogue.tags_of(slot)),
+            "added_at": iso(int(catalogue["added_at"][slot])),
+            "expires_at": iso(int(catalogue["expires_at"][slot])),
             "impressions": n,
             "rewards": s,
             "estimate": s / n if n else None,
-            "low": low,
-            "high": high,
+            "low": ends[n, s][0],
+            "high": ends[n, s][1],
             "recent": recent.get(slot),
             "variants": variants,
         }
-        for slot, (n, s), (low, high), variants in zip(kept, sums, intervals(sums), desk.about_each(kept), strict=True)
+        for slot, (n, s), variants in zip(present, sums, desk.about_each(present), strict=True)
     ]
 
 

@@ -131,19 +131,22 @@ class Live:
         self._samples: deque[_Sample] = deque([self._sample()], maxlen=MINUTE + 1)
         self._recent: deque[list[float | None]] = deque(maxlen=KEPT)
         self._standings: dict[str | None, _Standing] = {}
+        self._computing = asyncio.Lock()
+        """Held while a readout is computed, so that many who join at once have it computed once."""
         self._task = asyncio.create_task(self._run(), name="live")
 
     def __len__(self) -> int:
         return len(self._listeners)
 
-    def join(self, control: str | None = None) -> Listener:
+    async def join(self, control: str | None = None) -> Listener:
         """A new listener, with a first message that tells also what was."""
+        read = await self._readout(control)
         if self._ended:
             raise ApiError(503, "the service is stopping", retry_after=1)
         if len(self._listeners) >= MOST:
             raise ApiError(503, f"at most {MOST} may listen at the same time", retry_after=10)
         listener = Listener(control)
-        listener.put(self._message("hello", self._body(control) | {"recent": list(self._recent)}))
+        listener.put(self._message("hello", self._body(read) | {"recent": list(self._recent)}))
         self._listeners.add(listener)
         return listener
 
@@ -167,21 +170,21 @@ class Live:
         while True:
             await asyncio.sleep(PERIOD)  # from now: a tick that came late is not made up for, and covers a longer time
             try:
-                self.tick()
+                await self.tick()
             except Exception:
                 log.exception("a live message failed")
 
-    def tick(self) -> None:
+    async def tick(self) -> None:
         """Look, and tell."""
+        readouts = {control: await self._readout(control) for control in {each.control for each in self._listeners}}
         self.rising.turn(now())
         before, sample = self._samples[-1], self._sample()
         self._samples.append(sample)
         self._recent.append(self._second(before, sample))
-        messages: dict[str | None, bytes] = {}
+        messages = {control: self._message("tick", self._body(read)) for control, read in readouts.items()}
         for listener in self._listeners:
-            if listener.control not in messages:
-                messages[listener.control] = self._message("tick", self._body(listener.control))
-            listener.put(messages[listener.control])
+            if listener.control in messages:  # not so whoever joined a moment ago, and was told everything
+                listener.put(messages[listener.control])
 
     # What there is to tell ----------------------------------------------------------------------------
 
@@ -189,24 +192,25 @@ class Live:
     def _message(kind: str, body: dict[str, Any]) -> bytes:
         return b"event: %s\ndata: %s\n\n" % (kind.encode(), orjson.dumps(body))
 
-    def _body(self, control: str | None) -> dict[str, Any]:
+    def _body(self, read: bytes) -> dict[str, Any]:
         return {
             "at": iso(now()),
             "totals": self._service.desk.ledger.series.totals,
-            "experiment": orjson.Fragment(self._readout(control)),
+            "experiment": orjson.Fragment(read),
             "steps": self._steps(),
             "health": self._health(),
         }
 
-    def _readout(self, control: str | None) -> bytes:
+    async def _readout(self, control: str | None) -> bytes:
         """The experiment as it stood at most five seconds ago; ``totals`` are those of this moment."""
-        ledger = self._service.desk.ledger
-        state = (len(ledger.catalogue), {name: tuple(cell) for name, cell in ledger.series.totals.items()})
-        held = self._standings.get(control)
-        if held is None or (held.state != state and time.monotonic() - held.made > STATISTICS - PERIOD / 2):
-            held = _Standing(time.monotonic(), state, orjson.dumps(standing(self._service, control)))
-            self._standings[control] = held
-        return held.text
+        async with self._computing:
+            ledger = self._service.desk.ledger
+            state = (len(ledger.catalogue), {name: tuple(cell) for name, cell in ledger.series.totals.items()})
+            last = self._standings.get(control)
+            if last is None or (last.state != state and time.monotonic() - last.made > STATISTICS - PERIOD / 2):
+                text = orjson.dumps(await standing(self._service, control))
+                last = self._standings[control] = _Standing(time.monotonic(), state, text)
+            return last.text
 
     def _steps(self) -> dict[str, list[tuple[str | None, dict[str, list[float]]]]]:
         """The last two steps of each length, so that a chart goes on from where it is."""
@@ -303,9 +307,9 @@ class Live:
 class Stream(Response):
     """Messages to one listener until he goes, takes nothing for too long, or the service ends."""
 
-    def __init__(self, live: Live, control: str | None = None) -> None:
+    def __init__(self, live: Live, listener: Listener) -> None:
         self._live = live
-        self._listener = live.join(control)
+        self._listener = listener
         self.background = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -111,9 +111,10 @@ class _Server(uvicorn.Server):
             _LOG.info("listening on %s", self._where, extra={"address": self._where})
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        live = getattr(self._shell.app.state, "live", None)
-        if live is not None:
-            live.end()  # who listens would keep the server waiting
+        for name in ("live", "exports"):  # who listens, or reads a long log, would keep the server waiting
+            under_way = getattr(self._shell.app.state, name, None)
+            if under_way is not None:
+                under_way.end()
         await super().shutdown(sockets)
 
 

@@ -2,34 +2,36 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Generator
 from typing import Any
 
 from hellinger.engine.service import Service
-from hellinger.experiment import Pages, Totals, readout
+from hellinger.experiment import Pages, Readout, Totals
+from hellinger.experiment.readout import readout_steps
 from hellinger.ledger import Series
 from hellinger.serve.models import iso
 
 __all__ = ["series", "standing"]
 
 
-def standing(service: Service, control: str | None = None) -> dict[str, Any]:
-    """The readout of the experiment, with what it is about."""
+async def standing(service: Service, control: str | None = None) -> dict[str, Any]:
+    """The readout of the experiment, with what it is about: all of one moment, computed in slices."""
     desk, settings = service.desk, service.settings
-    held = desk.ledger.series
+    kept = desk.ledger.series
     totals = []
     for name in desk.variants:
-        requests, impressions, reward = held.totals.get(name, (0, 0, 0))
-        pages = held.pages.get(name)
+        requests, impressions, reward = kept.totals.get(name, (0, 0, 0))
+        pages = kept.pages.get(name)
         together = None if pages is None else Pages(pages.count, pages.squares, pages.largest, pages.most)
         totals.append(Totals(name, int(requests), int(impressions), reward, together))
-    chosen = control or settings.control
-    read = readout(totals, weights=desk.split.probabilities, control=chosen, sticky=desk.sticky)
-    told = read.as_json()
-    for row in told["variants"]:
-        row["policy"] = desk.variants[row["variant"]]
-    steps = held.steps["hour"]
-    retired = {name: cell for name, cell in held.totals.items() if name not in desk.variants}
-    return told | {
+    steps = kept.steps["hour"]
+    former = [
+        {"variant": name, "requests": cell[0], "impressions": cell[1], "reward": cell[2]}
+        for name, cell in kept.totals.items()
+        if name not in desk.variants
+    ]
+    about = {
         "title": settings.title,
         "split": settings.split,
         "learning": settings.learning,
@@ -37,8 +39,25 @@ def standing(service: Service, control: str | None = None) -> dict[str, Any]:
         "items": len(desk.ledger.catalogue),
         "since": iso(min(steps) * 3_600_000) if steps else None,
         "events": desk.ledger.seq,
-        "former": [{"variant": n, "requests": c[0], "impressions": c[1], "reward": c[2]} for n, c in retired.items()],
+        "former": former,
     }
+    chosen = control or settings.control
+    read = await _sliced(readout_steps(totals, weights=desk.split.probabilities, control=chosen, sticky=desk.sticky))
+    result = read.as_json()
+    for row in result["variants"]:
+        row["policy"] = desk.variants[row["variant"]]
+    return result | about
+
+
+async def _sliced(steps: Generator[None, None, Readout]) -> Readout:
+    """Let rankings have a turn after each step."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: Readout = end.value
+            return result
+        await asyncio.sleep(0)
 
 
 def series(

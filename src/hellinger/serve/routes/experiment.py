@@ -7,12 +7,12 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from hellinger.ledger import RESOLUTIONS
-from hellinger.serve import export as exporting
 from hellinger.serve import models, standing
 from hellinger.serve.access import needs
+from hellinger.serve.exports import Exports, Streamed
 from hellinger.serve.routes._common import ERRORS, Control, compared_with, json_response, service_of
 from hellinger.store import StoreUnavailableError
 
@@ -35,7 +35,7 @@ _ROWS: dict[int | str, dict[str, Any]] = {
 async def experiment(request: Request, control: Control = None) -> Response:
     """How the variants stand: totals, rates with intervals that are valid at every moment, lifts, and a sentence."""
     service = service_of(request)
-    return json_response(standing.standing(service, compared_with(service, control)))
+    return json_response(await standing.standing(service, compared_with(service, control)))
 
 
 @router.get("/experiment/series", response_model=models.Series)
@@ -62,15 +62,7 @@ async def export(
     until: Time = None,
 ) -> Response:
     """The log, a row for each item shown: propensity, policy, position, score, and what came of it."""
-    service = service_of(request)
-    if service.journal.away:
+    if service_of(request).journal.away:
         raise StoreUnavailableError("the store is away")
-    first, last = models.milliseconds(since), models.milliseconds(until)
-    if format == "jsonl":
-        lines = exporting.lines(service.store, first, last)
-        return StreamingResponse(lines, media_type="application/x-ndjson")
-    return StreamingResponse(
-        exporting.parquet(service.store, first, last),
-        media_type="application/vnd.apache.parquet",
-        headers={"Content-Disposition": 'attachment; filename="hellinger.parquet"'},
-    )
+    exports: Exports = request.app.state.exports
+    return Streamed(exports, format, models.milliseconds(since), models.milliseconds(until))

@@ -27,7 +27,7 @@ _EVENTS: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-stream
 async def stream(request: Request, control: Control = None) -> Response:
     """Follow the experiment by server-sent events: ``hello`` with the last five minutes, then ``tick`` every second."""
     live: Live = request.app.state.live
-    return Stream(live, compared_with(service_of(request), control))
+    return Stream(live, await live.join(compared_with(service_of(request), control)))
 
 
 @router.get("/history", response_model=models.History, responses={404: error("No such content.")})

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any
 
-import orjson
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from hellinger.engine.checking import portrait
-from hellinger.engine.service import Service
 from hellinger.serve.access import needs
 from hellinger.serve.routes._common import ERRORS, service_of
 
@@ -27,9 +24,4 @@ _LINES: dict[int | str, dict[str, Any]] = {
 @needs("admin")
 async def state(request: Request) -> Response:
     """Give every pool's numbers as JSON lines, each with its place in the log: see `hellinger check --service`."""
-    return StreamingResponse(_lines(service_of(request)), media_type="application/x-ndjson")
-
-
-async def _lines(service: Service) -> AsyncIterator[bytes]:
-    async for part in portrait(service):
-        yield orjson.dumps(part) + b"\n"
+    return StreamingResponse(portrait(service_of(request)), media_type="application/x-ndjson")

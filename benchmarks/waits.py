@@ -1,0 +1,267 @@
+"""How long a ranking waits while the service does something else: each documented call in turn, under steady load.
+
+``python benchmarks/waits.py --items 10000 --segments 5`` prints a table in Markdown. The load generator is a process of
+its own, at a steady rate; a ranking that is sent late counts from when it was due.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import itertools
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import httpx
+import numpy as np
+import uvloop
+
+from http_load import _Connection
+from service import free_port, running
+
+RATE = 200
+CONNECTIONS = 32
+QUIET = 3.0
+"""Seconds of load before each call, which it is compared with."""
+AFTERWARDS = 0.5
+"""Seconds after a call's answer in which what it left to be done counts as its own."""
+
+
+class Spell(NamedTuple):
+    """Rankings between two times: their median and longest time, in milliseconds."""
+
+    median: float
+    longest: float
+
+
+class Call(NamedTuple):
+    """A documented call: its name, the largest size it was tried with, and how to make it."""
+
+    name: str
+    size: str
+    make: Callable[[], object]
+    prepare: Callable[[], object] = lambda: None
+
+
+# The steady load, in a process of its own ----------------------------------------------------------------------
+
+
+async def _rank_steadily(port: int, rate: float, segments: int) -> None:
+    """Send rankings until the input ends; print when each was due and how long it took."""
+    loop = asyncio.get_running_loop()
+    begun, numbers = time.monotonic(), itertools.count()
+    ended = loop.run_in_executor(None, sys.stdin.read)
+
+    async def one() -> None:
+        _, link = await loop.create_connection(_Connection, "127.0.0.1", port)
+        while not ended.done():
+            number = next(numbers)
+            due = begun + number / rate
+            if (wait := due - time.monotonic()) > 0:
+                await asyncio.sleep(wait)
+            which = number % (segments + 1)
+            body = b'{"k":20}' if not which else b'{"k":20,"segment":"segment-%d"}' % which
+            head = f"POST /v1/rank HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\ncontent-type: application/json\r\n"
+            head += f"content-length: {len(body)}\r\n\r\n"
+            link.waiter = loop.create_future()
+            link.transport.write(head.encode() + body)  # type: ignore[attr-defined]
+            status, answer = await link.waiter
+            taken = time.monotonic() - due
+            name = json.loads(answer)["request_id"] if status == 200 and not number % 4 else None
+            item = json.loads(answer)["items"][0]["id"] if name else None
+            sys.stdout.write(json.dumps([due, taken, status, name, item]) + "\n")
+        link.transport.close()
+
+    await asyncio.gather(*(one() for _ in range(CONNECTIONS)))
+
+
+class Load:
+    """The process that sends rankings."""
+
+    def __init__(self, port: int, rate: float, segments: int, folder: Path) -> None:
+        self._file = folder / "rankings.jsonl"
+        command = [sys.executable, __file__, "--load", str(port), "--rate", str(rate), "--segments", str(segments)]
+        with self._file.open("w") as out:
+            self._process = subprocess.Popen([*command], stdin=subprocess.PIPE, stdout=out)
+
+    def stop(self) -> list[list[Any]]:
+        """End the load; every ranking that was sent."""
+        self._process.communicate()
+        return [json.loads(line) for line in self._file.read_text().splitlines()]
+
+
+def spell(rankings: list[list[Any]], since: float, until: float) -> Spell:
+    times = np.array([taken for due, taken, *_ in rankings if since <= due < until]) * 1e3
+    return Spell(float(np.median(times)), float(times.max())) if times.size else Spell(0.0, 0.0)
+
+
+# The calls ------------------------------------------------------------------------------------------------------
+
+
+class Calls:
+    """The documented calls, at their largest."""
+
+    def __init__(self, client: httpx.Client, items: int, segments: int, database: str) -> None:
+        self._client = client
+        self._items = items
+        self._segments = segments
+        self._database = database
+        self._batches = itertools.count()
+        self._shown: list[tuple[str, str]] = []
+        self._new: list[dict[str, Any]] = []
+
+    def all(self) -> list[Call]:
+        many = "10,000"
+        whole = "the whole log"
+        return [
+            Call("GET /v1/export (JSON lines)", whole, lambda: self._read("/v1/export")),
+            Call("GET /v1/export (Parquet)", whole, lambda: self._read("/v1/export?format=parquet")),
+            Call("GET /v1/experiment", "all variants", lambda: self._read("/v1/experiment")),
+            Call("GET /v1/items", "limit=1000", lambda: self._read("/v1/items?limit=1000&sort=impressions")),
+            Call("GET /v1/items, searched", f"{self._items:,} items", lambda: self._read("/v1/items?search=99&tag=b")),
+            Call("GET /v1/history", whole, lambda: self._read("/v1/history?item=item-0")),
+            Call("GET /v1/state", "all pools", lambda: self._read("/v1/state")),
+            Call("POST /v1/items, new", many, self._add, self._make_new),
+            Call("POST /v1/items, unchanged", many, self._add),
+            Call("POST /v1/items, one more tag", many, self._add, lambda: self._tag("more")),
+            Call("items that expire together", many, lambda: time.sleep(3.0), self._expire_soon),
+            Call("POST /v1/feedback", f"{many} events", self._feedback, self._rank_much),
+            Call("POST /v1/log", f"{many} rows", self._import),
+            Call("hellinger snapshot", whole, self._snapshot),
+        ]
+
+    def fill(self, rankings: int) -> None:
+        """A catalogue, segments that are ranked by counts of their own, and a log."""
+        for start in range(0, self._items, 10_000):
+            numbers = range(start, min(self._items, start + 10_000))
+            self._post("/v1/items", items=[{"id": f"item-{n}", "tags": ["ab"[n % 2]]} for n in numbers])
+        for segment in [None, *(f"segment-{n + 1}" for n in range(self._segments))]:
+            rows = [
+                {"item": f"item-{n}", "impressions": 12 + n % 50, "rewards": n % 12}
+                for n in range(min(10_000, self._items))
+            ]
+            self._post("/v1/log", batch=f"fill-{segment}", rows=rows, **({"segment": segment} if segment else {}))
+        for _ in range(rankings // 50):
+            for _ in range(50):
+                made = self._post("/v1/rank", k=20)
+                self._shown += [(made["request_id"], item["id"]) for item in made["items"]]
+            self._send_feedback(200)
+
+    def _read(self, path: str) -> None:
+        with self._client.stream("GET", path) as answer:
+            answer.raise_for_status()
+            for _ in answer.iter_raw():
+                pass
+
+    def _post(self, path: str, **body: Any) -> Any:
+        return self._client.post(path, json=body).raise_for_status().json()
+
+    def _make_new(self) -> None:
+        batch = next(self._batches)
+        self._new = [{"id": f"new-{batch}-{n}", "tags": ["a"]} for n in range(10_000)]
+
+    def _add(self) -> None:
+        self._post("/v1/items", items=self._new)
+
+    def _tag(self, tag: str) -> None:
+        for item in self._new:
+            item["tags"] = [*item["tags"], tag]
+
+    def _expire_soon(self) -> None:
+        self._make_new()
+        at = (datetime.now(UTC) + timedelta(seconds=QUIET + 1.5)).isoformat()
+        for item in self._new:
+            item["expires_at"] = at
+        self._add()
+
+    def _rank_much(self) -> None:
+        self._shown = []
+        while len(self._shown) < 10_000:
+            made = self._post("/v1/rank", k=100)
+            self._shown += [(made["request_id"], item["id"]) for item in made["items"]]
+
+    def _feedback(self) -> None:
+        self._send_feedback(10_000)
+
+    def _send_feedback(self, count: int) -> None:
+        events = [{"request_id": name, "item": item, "kind": "click"} for name, item in self._shown[-count:]]
+        self._post("/v1/feedback", events=events)
+
+    def _import(self) -> None:
+        rows = [{"item": f"item-{n}", "impressions": 3, "rewards": 1} for n in range(min(10_000, self._items))]
+        self._post("/v1/log", batch=f"import-{next(self._batches)}", rows=rows)
+
+    def _snapshot(self) -> None:
+        command = [sys.executable, "-m", "hellinger", "snapshot", "--json", "--database", self._database]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+
+@contextlib.contextmanager
+def serving(folder: Path) -> Iterator[tuple[httpx.Client, int, str]]:
+    port, database = free_port(), f"sqlite:///{folder}/log.db"
+    command = ["-m", "hellinger", "serve", "--port", str(port), "--database", database, "--log-level", "error"]
+    command += ["--snapshot-every-events", "1000000000", "--snapshot-every-minutes", "100000"]  # none by itself
+    command += ["--variants", "hellinger-ucb, kl-ucb, ucb1, cold-start", "--max-body-bytes", str(1 << 26)]
+    with running(port, *command), httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=600) as client:
+        yield client, port, database
+
+
+def measure(items: int, segments: int, rankings: int, only: str) -> list[str]:
+    """A row of the table for each call."""
+    rows = []
+    with tempfile.TemporaryDirectory() as name, serving(Path(name)) as (client, port, database):
+        calls = Calls(client, items, segments, database)
+        calls.fill(rankings)
+        for call in calls.all():
+            if only not in call.name:
+                continue
+            call.prepare()
+            load = Load(port, RATE, segments, Path(name))
+            time.sleep(1.0)  # until it is under way
+            quiet = time.monotonic()
+            time.sleep(QUIET)
+            begun = time.monotonic()
+            call.make()
+            ended = time.monotonic()
+            time.sleep(AFTERWARDS)
+            found = load.stop()
+            before, during = spell(found, quiet, begun), spell(found, begun - 0.005, ended + AFTERWARDS)
+            failed = sum(status != 200 for _, _, status, *_ in found)
+            rows.append(
+                f"| {call.name} | {call.size} | {(ended - begun) * 1e3:,.0f} ms "
+                f"| {before.median:.1f} / {before.longest:.1f} ms | {during.median:.1f} / {during.longest:.1f} ms "
+                f"| {max(0.0, during.longest - before.longest):.0f} ms{f' ({failed} failed)' if failed else ''} |"
+            )
+            print(rows[-1], file=sys.stderr, flush=True)
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--items", type=int, default=10_000)
+    parser.add_argument("--segments", type=int, default=0)
+    parser.add_argument("--rankings", type=int, default=2000, help="in the log before the first call")
+    parser.add_argument("--only", default="", help="calls that have this in their name")
+    parser.add_argument("--load", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--rate", type=float, default=RATE, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.load is not None:
+        uvloop.run(_rank_steadily(options.load, options.rate, options.segments))
+        return
+    rows = measure(options.items, options.segments, options.rankings, options.only)
+    print(f"{options.items:,} items, {options.segments} segments, {RATE} rankings a second, SQLite\n")
+    print("| call | largest size | its time | ranking undisturbed: median / longest | meanwhile | longest wait above |")
+    print("|---|---|---|---|---|---|")
+    print("\n".join(rows))
+
+
+if __name__ == "__main__":
+    main()

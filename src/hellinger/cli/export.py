@@ -1,0 +1,90 @@
+"""``hellinger export``: the log as rows, for evaluation offline."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Annotated
+
+import typer
+
+from hellinger.cli._app import app
+from hellinger.cli._extra import needs_extra
+from hellinger.cli.log import DEFAULT, Database, opened
+from hellinger.cli.simulate import tracked
+from hellinger.errors import require
+
+if TYPE_CHECKING:
+    from hellinger.serve.export import Format
+
+__all__ = ["export"]
+
+
+@app.command()
+def export(
+    database: Database = DEFAULT,
+    form: Annotated[str, typer.Option("--format", help="jsonl: one JSON object a line; parquet: one file.")] = "jsonl",
+    since: Annotated[str | None, typer.Option(help="Only rankings from this time on: 2026-01-31T12:00:00Z.")] = None,
+    until: Annotated[str | None, typer.Option(help="Only rankings before this time.")] = None,
+    output: Annotated[str, typer.Option(help="File to write; - for standard output.")] = "-",
+) -> None:
+    """Write what was shown and what came of it: a row for each item of each ranking.
+
+    A row has the ranking (request_id, at, variant, policy, user, segment), the item with its position, score and
+    propensity, and whether it was seen, its reward and the kinds of feedback that came in time.
+
+    It works beside a running service, at a low priority, and with little memory however long the log is. GET
+    /v1/export gives the same rows. A file appears under its name only when it is whole.
+
+    hellinger export --format parquet --since 2026-01-01 --output january.parquet
+
+    hellinger export | jq -c 'select(.reward > 0) | [.item, .position]'
+    """
+    require(form in ("jsonl", "parquet"), "format is jsonl or parquet", format=form)
+    with needs_extra():
+        from hellinger.serve.export import write
+    first, last = _time("since", since), _time("until", until)
+    chosen: Format = "parquet" if form == "parquet" else "jsonl"
+    os.nice(10)  # rankings come first
+    with opened(database) as store, tracked("events read", compiles=False) as progress, _target(output, form) as out:
+        write(store, chosen, first, last, out, progress=progress)
+
+
+def _time(name: str, text: str | None) -> int | None:
+    """A time in milliseconds since 1970, in any form that the service takes."""
+    if text is None:
+        return None
+    from datetime import datetime
+
+    from pydantic import TypeAdapter, ValidationError
+
+    from hellinger.serve.models import milliseconds
+
+    try:
+        return milliseconds(TypeAdapter(datetime).validate_python(text))
+    except ValidationError:
+        raise ValueError(f"`{name}` must be a time as in 2026-01-31T12:00:00Z, but got {text!r}") from None
+
+
+@contextmanager
+def _target(output: str, form: str) -> Iterator[IO[bytes]]:
+    if output == "-":
+        terminal = form == "parquet" and sys.stdout.isatty()
+        require(not terminal, "parquet goes to a file or a pipe, not to a terminal: name one with --output", output="-")
+        try:
+            yield sys.stdout.buffer
+        except BrokenPipeError:  # as `head` leaves it: whoever reads has enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(1) from None
+        return
+    path = Path(output)
+    unfinished = path.with_name(f"{path.name}.unfinished")
+    try:
+        with unfinished.open("wb") as file:
+            yield file
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
