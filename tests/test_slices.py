@@ -204,7 +204,7 @@ def test_a_history_is_read_in_small_blocks(settings: Settings, monkeypatch: pyte
             self.sizes.append(limit)
             return store.read(after, limit)
 
-    monkeypatch.setattr(history.time, "sleep", pause)
+    monkeypatch.setattr("hellinger.serve.history.time.sleep", pause)
     monkeypatch.setattr(history, "SECONDS", 1e9)
     with closing(open_store(settings.database)) as store:
         last = store.last()
