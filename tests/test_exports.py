@@ -141,11 +141,11 @@ def test_times_long_ago_and_far_ahead(service: served.Served) -> None:
 
 def test_the_end_of_the_service_ends_an_export(tmp_path: Path) -> None:
     with running.serving(tmp_path, "--database", filled(tmp_path)) as service:
-        children = Path(f"/proc/{service.process.pid}/task/{service.process.pid}/children")
+        threads = Path(f"/proc/{service.process.pid}/task")
         with httpx.Client(timeout=60) as client, client.stream("GET", f"{service.url}/v1/export") as answer:
             parts = answer.iter_raw(1000)
             next(parts)
-            (number,) = children.read_text().split()
+            (number,) = [child for thread in threads.iterdir() for child in (thread / "children").read_text().split()]
             assert "export" in Path(f"/proc/{number}/cmdline").read_text()
             service.process.terminate()
             with pytest.raises(httpx.TransportError):
