@@ -145,6 +145,9 @@ class Settings(BaseModel):
     max_segments: int = _setting(
         "Limits", 100, "Most segments: each has a pool of its own in every variant, and takes its memory.", ge=0
     )
+    max_kinds: int = _setting(
+        "Limits", 16, "Most kinds of feedback that one ranking can have; more are `rejected`.", ge=1
+    )
     max_exclude: int = _setting("Limits", 10_000, "Most ids in `exclude` or `among`.", ge=0)
     queue_limit: int = _setting(
         "Limits", 100_000, "Events that may wait to be written; beyond, requests are answered 503.", ge=1
