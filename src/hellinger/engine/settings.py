@@ -149,6 +149,7 @@ class Settings(BaseModel):
         "Limits", 16, "Most kinds of feedback that one ranking can have; more are `rejected`.", ge=1
     )
     max_exclude: int = _setting("Limits", 10_000, "Most ids in `exclude` or `among`.", ge=0)
+    max_tags: int = _setting("Limits", 100, "Most tags of an item, or in `tags` of a ranking's body.", ge=0)
     queue_limit: int = _setting(
         "Limits", 100_000, "Events that may wait to be written; beyond, requests are answered 503.", ge=1
     )
