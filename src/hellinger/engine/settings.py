@@ -150,6 +150,9 @@ class Settings(BaseModel):
     )
     max_exclude: int = _setting("Limits", 10_000, "Most ids in `exclude` or `among`.", ge=0)
     max_tags: int = _setting("Limits", 100, "Most tags of an item, or in `tags` of a ranking's body.", ge=0)
+    max_streams_per_key: int = _setting(
+        "Limits", 10, "Most pages or programs that may follow `/v1/stream` at the same time with one key.", ge=1
+    )
     queue_limit: int = _setting(
         "Limits", 100_000, "Events that may wait to be written; beyond, requests are answered 503.", ge=1
     )

@@ -29,7 +29,7 @@ def create_app(settings: Settings, keys: Keys) -> Shell:
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         service = await Service.start(settings, metrics.engine)
         app.state.service = service
-        app.state.live = Live(service, metrics)
+        app.state.live = Live(service, metrics, keys)
         _watch(metrics, service)
         try:
             yield
