@@ -139,6 +139,18 @@ class Settings(BaseModel):
 
     # Limits -----------------------------------------------------------------------------------------
     max_body_bytes: int = _setting("Limits", 4 * 1024 * 1024, "Largest body of a request, in bytes.", ge=1024)
+    max_header_bytes: int = _setting(
+        "Limits", 64 * 1024, "Largest request line and headers together, in bytes.", ge=1024
+    )
+    header_seconds: float = _setting(
+        "Limits",
+        10.0,
+        "Seconds in which a request's line and headers must arrive; then the connection is closed.",
+        gt=0,
+    )
+    body_seconds: float = _setting(
+        "Limits", 60.0, "Seconds in which a request's body must arrive; then the connection is closed.", gt=0
+    )
     max_batch: int = _setting("Limits", 10_000, "Most items, events or rows in one request.", ge=1)
     max_k: int = _setting("Limits", 1000, "Most items in one ranking.", ge=1)
     max_id_length: int = _setting("Limits", 256, "Longest id of an item, user or segment, in characters.", ge=8, le=480)
