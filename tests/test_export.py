@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -13,6 +15,7 @@ import pytest
 from hellinger.events import Event, Logged
 from hellinger.serve import export
 from hellinger.store import Store, open_store
+from serving_app import running
 
 HOUR = 3_600_000
 START = 1_700_000_000_000
@@ -97,3 +100,32 @@ def test_nothing_is_missed_when_clocks_are_set_back(store: Store, monkeypatch: p
 
 def test_an_empty_log(store: Store) -> None:
     assert exported(store, START, None) == ([], 0)
+
+
+def test_exports_leave_threads_to_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many are asked for at once: feedback for a ranking that is in the log alone waits for a thread too."""
+    begun: list[object] = []
+    free, busy = threading.Event(), threading.Semaphore(0)
+
+    def slow_rows(*_: object) -> Iterator[list[dict[str, Any]]]:
+        begun.append(None)
+        busy.release()
+        assert free.wait(60)
+        yield []
+
+    with running(tmp_path, request_cache=0) as api:
+        api.add("a")
+        ranking = api.rank(1)["request_id"]
+        monkeypatch.setattr(export, "rows", slow_rows)
+        asked = [
+            asyncio.run_coroutine_threadsafe(api.client.get(f"/v1/export?format={form}"), api.loop)
+            for form in ("parquet", "jsonl")
+            for _ in range(40)
+        ]
+        try:
+            assert all(busy.acquire(timeout=60) for _ in range(2))
+            assert api.feedback((ranking, "a"))["accepted"] == 1
+            assert len(begun) == 2
+        finally:
+            free.set()
+        assert [one.result(60).status_code for one in asked] == [200] * 80

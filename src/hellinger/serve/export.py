@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 import polars as pl
@@ -18,6 +19,9 @@ from hellinger.store import Store
 __all__ = ["lines", "parquet", "rows"]
 
 BATCH = 2000
+T = TypeVar("T")
+_THREADS = ThreadPoolExecutor(2, "export")
+"""Exports have threads of their own and wait for each other: they must not take those that feedback waits for."""
 
 SCHEMA: dict[str, Any] = {
     "request_id": pl.String,
@@ -124,7 +128,7 @@ def _ranking(name: str, at: int, fields: dict[str, Any], feedback: list[dict[str
 async def lines(store: Store, first: int | None, last: int | None) -> AsyncIterator[bytes]:
     """The rows as JSON, one a line."""
     batches = rows(store, first, last)
-    while (batch := await asyncio.to_thread(next, batches, None)) is not None:
+    while (batch := await _in_thread(next, batches, None)) is not None:
         if batch:
             yield b"".join(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in batch)
 
@@ -132,10 +136,14 @@ async def lines(store: Store, first: int | None, last: int | None) -> AsyncItera
 async def parquet(store: Store, first: int | None, last: int | None) -> AsyncIterator[bytes]:
     """The rows as one Parquet file, put together on disk."""
     with tempfile.TemporaryDirectory() as folder:
-        whole = await asyncio.to_thread(_write, store, first, last, Path(folder))
+        whole = await _in_thread(_write, store, first, last, Path(folder))
         with whole.open("rb") as file:
-            while part := await asyncio.to_thread(file.read, 1 << 20):
+            while part := await _in_thread(file.read, 1 << 20):
                 yield part
+
+
+async def _in_thread(work: Callable[..., T], *arguments: Any) -> T:
+    return await asyncio.get_running_loop().run_in_executor(_THREADS, work, *arguments)
 
 
 def _write(store: Store, first: int | None, last: int | None, folder: Path) -> Path:
