@@ -19,6 +19,7 @@ from served import Served, serving
 LIMITS: dict[str, Any] = {
     "header_seconds": 0.4,
     "body_seconds": 0.8,
+    "answer_seconds": 1.0,
     "max_header_bytes": 8192,
     "max_body_bytes": 20_000,
 }
@@ -45,7 +46,10 @@ class Connection:
         where = urlsplit(url)
         assert where.hostname is not None
         assert where.port is not None
-        self.socket = socket.create_connection((where.hostname, where.port), timeout=PATIENCE)
+        self.socket = socket.socket()
+        self.socket.settimeout(PATIENCE)
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)  # the system takes in no more than this
+        self.socket.connect((where.hostname, where.port))
         self.received = b""
 
     def close(self) -> None:
@@ -180,6 +184,23 @@ def test_an_answer_may_take_longer_than_its_request(connect: Connect) -> None:
         connection._more()
     connection.send(b"G")  # no answer to this can be put into the one under way
     assert b"408" not in connection.rest()
+
+
+def test_an_answer_must_be_read(served: Served, connect: Connect) -> None:
+    large = f"/assets/{served.app.state.assets.digest}/plotly.min.js"
+    wanted = request(path=large, method="GET", length=0)
+    slow = connect().send(wanted)
+    status, headers, body = slow.answer()
+    assert status == 200
+    assert len(body) == int(headers["content-length"]) > 1_000_000
+    idle = connect().send(wanted)
+    try:
+        for _ in range(1000):
+            idle.send(b"\r\n")
+            time.sleep(0.02)
+    except ConnectionError:
+        return
+    raise AssertionError("the connection stayed open")
 
 
 @pytest.mark.parametrize("piece", [9000, 3000])

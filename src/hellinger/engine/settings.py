@@ -151,6 +151,9 @@ class Settings(BaseModel):
     body_seconds: float = _setting(
         "Limits", 60.0, "Seconds in which a request's body must arrive; then the connection is closed.", gt=0
     )
+    answer_seconds: float = _setting(
+        "Limits", 60.0, "Seconds in which a client must read some of its answer; then the connection is closed.", gt=0
+    )
     max_batch: int = _setting("Limits", 10_000, "Most items, events or rows in one request.", ge=1)
     max_k: int = _setting("Limits", 1000, "Most items in one ranking.", ge=1)
     max_id_length: int = _setting("Limits", 256, "Longest id of an item, user or segment, in characters.", ge=8, le=480)

@@ -1,6 +1,7 @@
 """HTTP on a connection, within limits: how long a request may take to arrive, and how large its headers may be.
 
-uvicorn waits for the rest of a request for as long as the connection lasts, and httptools takes headers of any size.
+uvicorn waits for the rest of a request, and for an answer to be read, as long as the connection lasts; httptools takes
+headers of any size.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     header_seconds = 10.0
     body_seconds = 60.0
+    answer_seconds = 60.0
     max_header_bytes = 64 * 1024
     max_raw_bytes = 32 * 1024 * 1024
     """Bytes of a body as it is sent, with the sizes of its chunks and what follows them."""
@@ -42,6 +44,8 @@ class LimitedProtocol(HttpToolsProtocol):
         self._taken = 0
         """Bytes since the part under way began, by the piece in which they came."""
         self._timer: asyncio.TimerHandle | None = None
+        self._unread: asyncio.TimerHandle | None = None
+        """Runs while the client takes nothing of an answer, and there is no room for more of it."""
         self._headers_too_large = False
 
     # What the transport says ----------------------------------------------------------------------------
@@ -54,7 +58,20 @@ class LimitedProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait no more."""
         self._stop_timer()
+        if self._unread is not None:
+            self._unread.cancel()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """Wait for the client to read."""
+        super().pause_writing()
+        self._unread = self.loop.call_later(self.answer_seconds, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """The client has read."""
+        super().resume_writing()
+        if self._unread is not None:
+            self._unread.cancel()
 
     def data_received(self, data: bytes) -> None:
         """Take a piece of a request; see that the rest comes in time."""
@@ -172,6 +189,7 @@ def protocol_for(settings: Settings) -> type[LimitedProtocol]:
     class Protocol(LimitedProtocol):
         header_seconds = settings.header_seconds
         body_seconds = settings.body_seconds
+        answer_seconds = settings.answer_seconds
         max_header_bytes = settings.max_header_bytes
         max_raw_bytes = 8 * settings.max_body_bytes  # in chunks of one byte each it takes six times as many
 
