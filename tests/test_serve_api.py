@@ -966,6 +966,22 @@ def test_the_export_is_what_was_served(tmp_path: Path, clock: Clock) -> None:
         refused(api.send("GET", "/v1/export", params={"format": "csv"}), 422, "invalid", '"csv"')
 
 
+def test_kinds_of_feedback_have_a_limit(tmp_path: Path) -> None:
+    """Also for a ranking that the log has more kinds of, from before the limit was lowered."""
+    with running(tmp_path, max_kinds=5) as api:
+        api.add("a")
+        ranking = api.rank(1)["request_id"]
+        answer = api.feedback(*[(ranking, "a", f"k{n}") for n in range(50)])
+        assert (answer["accepted"], len(answer["rejected"])) == (5, 45)
+        assert answer["rejected"][0]["index"] == 5
+        assert "at most 5 kinds (max_kinds), but 'k5'" in answer["rejected"][0]["reason"]
+        assert api.item("a")["rewards"] == 1
+    with running(tmp_path, max_kinds=3) as api:
+        assert api.item("a")["rewards"] == 1
+        answer = api.feedback(*[(ranking, "a", f"k{n}") for n in range(6)])
+        assert (answer["duplicate"], len(answer["rejected"])) == (5, 1)
+
+
 def test_a_refused_import_takes_no_segment(tmp_path: Path) -> None:
     with running(tmp_path, max_segments=1) as api:
         body = {

@@ -157,6 +157,16 @@ def test_requests_in_pieces_are_answered(connect: Connect, size: int) -> None:
     connection.send(request()[:20]).refused(408, "header_seconds")
 
 
+def test_a_body_that_waits_to_be_asked_for(connect: Connect) -> None:
+    body = b'{"k": 3}'
+    connection = connect().send(request(b"", "Expect: 100-continue", length=len(body)))
+    assert connection.answer()[0] == 100
+    assert connection.send(body).answer()[0] == 200
+    connection.send(request(b"", "Expect: 100-continue", length=len(body)))
+    assert connection.answer()[0] == 100
+    connection.refused(408, "body_seconds")
+
+
 def test_requests_sent_together_are_answered_each(connect: Connect) -> None:
     connection = connect()
     whole = request(b'{"k": 3}')
