@@ -17,8 +17,8 @@ import running
 from served import Served, serving
 
 LIMITS: dict[str, Any] = {
-    "header_seconds": 0.4,
-    "body_seconds": 0.8,
+    "header_seconds": 0.8,
+    "body_seconds": 1.2,
     "answer_seconds": 1.0,
     "max_header_bytes": 8192,
     "max_body_bytes": 20_000,
@@ -116,7 +116,7 @@ def test_a_connection_that_sends_nothing_is_closed(connect: Connect) -> None:
 
 @pytest.mark.parametrize("part", [b"P", b"POST /v1/ra", request()[:-2], request()[:60]])
 def test_headers_must_arrive_in_time(connect: Connect, part: bytes) -> None:
-    connect().send(part).refused(408, "headers", "0.4 seconds", "header_seconds")
+    connect().send(part).refused(408, "headers", "0.8 seconds", "header_seconds")
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_headers_must_arrive_in_time(connect: Connect, part: bytes) -> None:
     ],
 )
 def test_a_body_must_arrive_in_time(connect: Connect, part: bytes) -> None:
-    connect().send(part).refused(408, "body", "0.8 seconds", "body_seconds")
+    connect().send(part).refused(408, "body", "1.2 seconds", "body_seconds")
 
 
 @pytest.mark.parametrize("start", [b"", request(length=10**4)])
@@ -146,7 +146,7 @@ def test_a_byte_now_and_then_does_not_help(connect: Connect, start: bytes) -> No
     raise AssertionError("the connection stayed open")
 
 
-@pytest.mark.parametrize("size", [1, 7])
+@pytest.mark.parametrize("size", [5, 20])
 def test_requests_in_pieces_are_answered(connect: Connect, size: int) -> None:
     connection = connect()
     for whole in (request(b'{"k": 3}'), CHUNKED + b'3\r\n{"k\r\n6\r\n": 3}\n\r\n0\r\n\r\n'):
@@ -193,7 +193,7 @@ def test_an_answer_may_take_longer_than_its_request(connect: Connect) -> None:
     while connection.received.count(b"event: tick") < 3:
         connection._more()
     connection.send(b"G")  # no answer to this can be put into the one under way
-    assert b"408" not in connection.rest()
+    assert connection.rest().count(b"HTTP/1.1 ") == 1
 
 
 def test_an_answer_must_be_read(served: Served, connect: Connect) -> None:
