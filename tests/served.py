@@ -17,6 +17,7 @@ from hellinger.engine.service import Service
 from hellinger.engine.settings import Settings
 from hellinger.serve.app import create_app
 from hellinger.serve.keys import Keys
+from hellinger.serve.protocol import protocol_for
 from hellinger.serve.shell import Shell
 
 
@@ -31,8 +32,12 @@ class Served(NamedTuple):
 
 
 def application(folder: Path, **settings: Any) -> Shell:
+    return create_app(settings_of(folder, **settings), Keys())
+
+
+def settings_of(folder: Path, **settings: Any) -> Settings:
     given: dict[str, Any] = {"database": f"sqlite:///{folder}/log.db", "log_level": "error", "seed": 1} | settings
-    return create_app(Settings(**given), Keys())
+    return Settings(**given)
 
 
 @contextmanager
@@ -41,7 +46,8 @@ def serving(folder: Path, port: int = 0, **settings: Any) -> Iterator[Served]:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind(("127.0.0.1", port))
     shell = application(folder, **settings)
-    server = uvicorn.Server(uvicorn.Config(shell, http="httptools", ws="none", log_config=None, lifespan="on"))
+    protocol = protocol_for(settings_of(folder, **settings))
+    server = uvicorn.Server(uvicorn.Config(shell, http=protocol, ws="none", log_config=None, lifespan="on"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     try:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hellinger.engine.desk import Desk
-from hellinger.engine.drafts import Query
+from hellinger.engine.drafts import Feedback, Query
 from hellinger.engine.feedback import points
 from hellinger.engine.learning import due, fit
 from hellinger.engine.pools import SLICE
@@ -499,3 +499,35 @@ def test_a_fit_in_another_thread_leaves_the_ledger_alone(monkeypatch: pytest.Mon
     monkeypatch.setattr(Counts, "_add_shown", touched)
     monkeypatch.setattr(Counts, "_reach", touched)
     assert [fit(each, START).event.kind for each in wanted] == ["prior"]
+
+
+def test_a_ranking_has_so_many_kinds_of_feedback() -> None:
+    """Those of the log and those of one batch are counted together; a log that has more of them is folded as ever."""
+    copy = Copy(Log(), max_kinds=3)
+    copy.add("a", "b")
+    one, other = copy.rank().event.key, copy.rank().event.key
+    copy.flush()
+    kinds = ["k1", "k2", "k1", "k3", "k4", "k3", "k5"]
+    out = copy.desk.sort([Feedback(name, "a", kind) for kind in kinds for name in (one, other)], START)
+    assert [kinds[j // 2] for j in out.places if j % 2 == 0] == ["k1", "k2", "k1", "k3", "k3"]
+    assert [j for j, _ in out.rejected] == [8, 9, 12, 13]
+    assert out.rejected[0][1] == (
+        "a ranking must have feedback of at most 3 kinds (max_kinds), but 'k4' would be one more"
+    )
+    copy.write(out.drafts)
+    copy.flush()
+    assert copy.give(one, "b", "k4") == "rejected"
+    assert copy.give(one, "a", "k3") == "duplicate"
+    assert copy.give(one, "b", "k3") == "accepted"
+    copy.flush()
+    copy.check()
+    copy.options["max_kinds"] = 2
+    copy.start()
+    assert [copy.give(one, "b", kind) for kind in ("k1", "k2", "k3", "k4")] == [
+        "accepted",
+        "accepted",
+        "duplicate",
+        "rejected",
+    ]
+    copy.flush()
+    copy.check()

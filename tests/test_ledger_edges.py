@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -59,6 +61,36 @@ def test_requests_that_are_pinned_stay() -> None:
     requests.release(["a"])
     requests.put("k", request())
     assert len(requests) == 2
+
+
+def test_feedback_of_many_kinds_is_summed_as_it_comes() -> None:
+    """By whatever way and in whatever order it comes, and at the same cost for the last kind as for the first."""
+    ranking = Request("ucb1", "", 0, 1, ("a", "b"), counted=True)
+    told = [(position, kind, points) for kind in "xyz" for position, points in ((0, 0.375), (1, 2.0**-20))]
+    for order in itertools.permutations(told):
+        ledger, other = Ledger(), Request("ucb1", "", 0, 1, ("a", "b"), counted=True)
+        ledger.apply([(1, (("R", "rank", 0, ""), {}))], {"R": ranking})
+        ranking.given, ranking.sums, ranking.reward = {}, None, 0.0
+        events = [(("R", position, kind, points, False, None), kind) for position, kind, points in order]
+        ledger.apply([(seq, ((f"R/{kind}", "feedback", 0, ""), said)) for seq, (said, kind) in enumerate(events, 2)])
+        assert sum(other.give(*one) for one in order) == other.reward == ranking.reward == 1.0 + 3 * 2.0**-20
+        assert ranking.given == other.given
+        assert ranking.sums == other.sums == {0: 1.125, 1: 3 * 2.0**-20}
+    steps = []
+    for number in range(300):
+        calls = 0
+
+        def count(*_: object) -> None:
+            nonlocal calls
+            calls += 1
+
+        sys.setprofile(count)
+        try:
+            ranking.give(0, f"kind{number}", 1.0)
+        finally:
+            sys.setprofile(None)
+        steps.append(calls)
+    assert max(steps) < 2 * min(steps)  # not for each kind there is; the garbage collector may call something
 
 
 def test_feedback_is_named_by_its_key() -> None:

@@ -7,6 +7,7 @@ import json
 import re
 import signal
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from hellinger.ledger import Ledger, placed, recovery
 from hellinger.serve import live as live_module
 from hellinger.serve.answers import ApiError
 from hellinger.serve.history import history
-from hellinger.serve.keys import new_key
+from hellinger.serve.keys import Keys, new_key, revoke_key
 from hellinger.serve.live import Listener, Live
 from hellinger.serve.metrics import Metrics
 from hellinger.serve.rising import HALF, LEAST, Rises, Rising
@@ -206,6 +207,68 @@ def test_listeners_are_limited_and_slow_ones_miss_messages(tmp_path: Path, monke
         await service.stop()
 
     asyncio.run(story())
+
+
+def test_one_key_has_so_many_streams_and_none_once_it_is_revoked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_module, "PERIOD", 3600.0)
+    file = tmp_path / "keys.toml"
+    for name in ("ann", "bob", "eve"):
+        new_key(file, name=name, role="read")
+
+    async def story() -> None:
+        service = await Service.start(Settings(database=f"sqlite:///{tmp_path}/log.db", max_streams_per_key=2))
+        live = Live(service, Metrics(), Keys(file=file))
+        listeners = {name: [await live.join(None, name) for _ in range(2)] for name in ("ann", "bob", "eve")}
+
+        async def tick() -> set[str]:
+            """Who has not been let go after the next message."""
+            await live.tick()
+            return {name for name, each in listeners.items() if not any(listener._ended for listener in each)}
+
+        with pytest.raises(ApiError, match="at most 2 streams") as refused:
+            await live.join(None, "ann")
+        assert refused.value.status_code == 429
+        assert refused.value.headers is not None
+        assert refused.value.headers["Retry-After"]
+        live.leave(listeners["ann"].pop())
+        listeners["ann"].append(await live.join(None, "ann"))
+        assert await tick() == {"ann", "bob", "eve"}
+        revoke_key(file, "ann")
+        assert await tick() == {"bob", "eve"}
+        revoke_key(file, "bob")
+        new_key(file, name="bob", role="read")  # another key of the same name
+        assert await tick() == {"eve"}
+        content = file.read_text()
+        file.write_text("not TOML")
+        assert await tick() == {"eve"}
+        file.write_text(content)
+        assert await tick() == {"eve"}
+        file.unlink()
+        assert await tick() == set()
+        await live.stop()
+        await service.stop()
+
+    asyncio.run(story())
+
+
+def test_a_stream_ends_when_its_key_is_revoked(tmp_path: Path) -> None:
+    file = tmp_path / "keys.toml"
+    token, _ = new_key(file, name="page", role="read")
+    own = {"Authorization": f"Bearer {token}"}
+    flags = ("--keys-file", "keys.toml", "--max-streams-per-key", "1")
+    with serving(tmp_path, *flags) as service, httpx.Client(base_url=service.url, headers=own, timeout=60) as client:
+        with client.stream("GET", "/v1/stream") as response:
+            told = messages(response)
+            assert next(told)[0] == "hello"
+            refused = client.get("/v1/stream")
+            assert refused.status_code == 429
+            assert refused.headers["Retry-After"] == "10"
+            assert "max_streams_per_key" in refused.json()["error"]["message"]
+            revoke_key(file, "page")
+            assert len(list(islice(told, 20))) < 20  # and then the stream ends
+        assert client.get("/v1/stream").status_code == 401
 
 
 def test_an_ended_listener_gets_nothing_more() -> None:

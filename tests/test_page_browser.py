@@ -237,6 +237,19 @@ def test_a_content_tells_its_story(watched: Watched) -> None:
     page.wait_for_function("name => document.activeElement.textContent === name", arg=name)  # one goes on from there
 
 
+@pytest.mark.parametrize("name", ["%", "50%25%", "nobody"])
+def test_an_address_of_no_content_says_so(watched: Watched, name: str) -> None:
+    watched.allowed = re.compile("404")
+    page = watched.open(f"#/pool/{name}")
+    told = page.locator("dialog[open] [role=alert]")
+    told.wait_for()
+    assert f"must be that of a content, but got '{name}'" in told.inner_text()
+    assert "Loading" not in page.locator("dialog[open]").inner_text()
+    page.keyboard.press("Escape")
+    page.wait_for_function("() => location.hash === '#/pool'")
+    page.wait_for_selector("#pool-table tbody tr")
+
+
 def test_names_are_never_read_as_html(watched: Watched) -> None:
     name = "<img src=x onerror=alert(1)>"
     httpx.post(

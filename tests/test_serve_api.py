@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 import polars as pl
 import pytest
+from fastapi.exceptions import RequestValidationError
 from prometheus_client.parser import text_string_to_metric_families
 
 from hellinger.engine import service as service_module
@@ -21,7 +22,7 @@ from hellinger.events import now as really_now
 from hellinger.serve.export import SCHEMA
 from serving_app import Api, item_path, running
 
-LIMITS = {"max_batch": 60, "max_exclude": 5, "max_k": 100, "max_id_length": 40, "max_body_bytes": 20_000}
+LIMITS = {"max_batch": 60, "max_exclude": 5, "max_tags": 4, "max_k": 100, "max_id_length": 40, "max_body_bytes": 20_000}
 VARIANTS = ["hellinger-ucb", "kl-ucb", "ucb1"]
 
 
@@ -248,6 +249,7 @@ def test_a_ranking(api: Api, tag: str) -> None:
         ({"user": 7}, 422, ["`user`", "7"]),
         ({"exclude": list("abcdef")}, 413, ["`exclude`", "5", "6"]),
         ({"among": list("abcdef")}, 413, ["`among`", "5", "6"]),
+        ({"tags": list("abcde")}, 413, ["`tags`", "4", "5"]),
         ({"tags": "x"}, 422, ["`tags`", '"x"']),
         ([], 422, ["object"]),
     ],
@@ -414,7 +416,6 @@ def test_bodies_have_limits_and_must_be_json(api: Api, path: str) -> None:
         ({"id": "x\x00"}, ["`items[0].id`"]),
         ({"id": 5}, ["`items[0].id`", "5"]),
         ({"id": "x", "tags": [""]}, ["`items[0].tags[0]`"]),
-        ({"id": "x", "tags": ["t"] * 65}, ["`items[0].tags`", "64", "65"]),
         ({"id": "x", "expires_at": "soon"}, ["`items[0].expires_at`", '"soon"']),
         ({"id": "x", "expires_at": 1e9}, ["`items[0].expires_at`"]),
         ({"id": "x", "expires_at": "9999-01-01T00:00:00Z"}, ["`items[0].expires_at`"]),
@@ -426,6 +427,45 @@ def test_bodies_have_limits_and_must_be_json(api: Api, path: str) -> None:
 def test_contents_say_what_is_wrong(api: Api, item: dict[str, Any], words: list[str]) -> None:
     refused(api.send("POST", "/v1/items", json={"items": [{"id": "good"}, item][::-1]}), 422, "invalid", *words)
     refused(api.send("GET", "/v1/items/good"), 404, "not_found")
+
+
+def test_an_item_has_so_many_tags(api: Api, tag: str) -> None:
+    many = {"id": f"{tag}-many", "tags": [f"t{n}" for n in range(5)]}
+    given = {"items": [{"id": f"{tag}-few", "tags": [f"t{n}" for n in range(4)]}, many]}
+    refused(api.send("POST", "/v1/items", json=given), 413, "too_large", "`tags`", "4", "5")
+    refused(api.send("GET", f"/v1/items/{tag}-few"), 404, "not_found")
+    assert api.post("/v1/items", {"items": given["items"][:1]})["added"] == 1
+
+
+WRONG_LISTS: dict[str, dict[str, Any]] = {
+    "/v1/rank": {"exclude": [0] * 1500, "tags": [0] * 1500, "among": [0] * 1500},
+    "/v1/items": {"items": [{"id": 0, "tags": [0] * 1000}] * 5},
+    "/v1/feedback": {"events": [{}] * 1500},
+    "/v1/impressions": {"events": [{}] * 1500},
+    "/v1/log": {"batch": "b", "rows": [{}] * 1500},
+}
+
+
+@pytest.mark.parametrize("path", WRONG_LISTS)
+def test_a_wrong_list_is_not_told_of_entry_by_entry(api: Api, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two million mistakes in four megabytes would take ten seconds and three gigabytes."""
+    counts: list[int] = []
+    errors_of = RequestValidationError.errors
+
+    def counted(error: RequestValidationError) -> Any:
+        found = errors_of(error)
+        counts.append(len(found))
+        return found
+
+    monkeypatch.setattr(RequestValidationError, "errors", counted)
+    refused(api.send("POST", path, json=WRONG_LISTS[path]), 422, "invalid", "[0]")
+    assert counts
+    assert max(counts) <= 6
+    many = {f"x{n}": 0 for n in range(1500)}
+    refused(api.send("POST", path, json=many), 422, "invalid", "rules", "1000")
+    assert max(counts) <= 6
+    few = api.send("POST", path, json={f"x{n}": 0 for n in range(20)})
+    refused(few, 422, "invalid", "is not known here", "more")
 
 
 @pytest.mark.parametrize(
@@ -485,6 +525,7 @@ def test_a_batch_counts_once(api: Api, tag: str) -> None:
         ({"rows": [{"item": "x", "impressions": 1, "rewards": 0}]}, ["`batch` must be given"]),
         ({"batch": "b" * 41, "rows": [{"item": "x", "impressions": 1, "rewards": 0}]}, ["`batch`", "40", "41"]),
         ({"batch": "b", "variant": "no", "rows": [{"item": "x", "impressions": 1, "rewards": 0}]}, ["'no'", "kl-ucb"]),
+        ({"batch": "b", "variant": "v" * 65, "rows": [{"item": "x", "impressions": 1, "rewards": 0}]}, ["64"]),
         ({"batch": "b", "rows": [{"item": "x", "impressions": 1.5, "rewards": 0}]}, ["`rows[0].impressions`", "1.5"]),
         ({"batch": "b", "rows": [{"item": "x", "impressions": -1, "rewards": 0}]}, ["`rows[0].impressions`", "-1"]),
         ({"batch": "b", "rows": [{"item": "x", "impressions": 1}]}, ["`rows[0].rewards` must be given"]),
@@ -925,6 +966,34 @@ def test_the_export_is_what_was_served(tmp_path: Path, clock: Clock) -> None:
         part = [json.loads(line) for line in api.send("GET", "/v1/export", params=some).text.splitlines()]
         assert part == rows[15:24]
         refused(api.send("GET", "/v1/export", params={"format": "csv"}), 422, "invalid", '"csv"')
+
+
+def test_kinds_of_feedback_have_a_limit(tmp_path: Path) -> None:
+    """Also for a ranking that the log has more kinds of, from before the limit was lowered."""
+    with running(tmp_path, max_kinds=5) as api:
+        api.add("a")
+        ranking = api.rank(1)["request_id"]
+        answer = api.feedback(*[(ranking, "a", f"k{n}") for n in range(50)])
+        assert (answer["accepted"], len(answer["rejected"])) == (5, 45)
+        assert answer["rejected"][0]["index"] == 5
+        assert "at most 5 kinds (max_kinds), but 'k5'" in answer["rejected"][0]["reason"]
+        assert api.item("a")["rewards"] == 1
+    with running(tmp_path, max_kinds=3) as api:
+        assert api.item("a")["rewards"] == 1
+        answer = api.feedback(*[(ranking, "a", f"k{n}") for n in range(6)])
+        assert (answer["duplicate"], len(answer["rejected"])) == (5, 1)
+
+
+def test_a_refused_import_takes_no_segment(tmp_path: Path) -> None:
+    with running(tmp_path, max_segments=1) as api:
+        body = {
+            "batch": "b",
+            "segment": "one",
+            "variant": "no",
+            "rows": [{"item": "a", "impressions": 1, "rewards": 0}],
+        }
+        refused(api.send("POST", "/v1/log", json=body), 422, "invalid", "'no'")
+        api.post("/v1/rank", {"segment": "other"})
 
 
 def test_segments_have_a_limit(tmp_path: Path) -> None:

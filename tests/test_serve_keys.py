@@ -82,8 +82,23 @@ def test_a_broken_file_leaves_keys_in_force(file: Path, always_look: None, caplo
     with caplog.at_level(logging.ERROR, "hellinger.keys"):
         assert keys.find(token.encode()) is not None
     assert "stay in force" in caplog.text
+
+
+def test_a_file_that_is_gone_has_no_keys(file: Path, always_look: None, caplog: pytest.LogCaptureFixture) -> None:
+    token, key = new_key(file, name="web", role="read")
+    other = hashlib.sha256(b"other").hexdigest()
+    keys = Keys([Key("other", "read", other)], file=file)
+    assert keys.find(token.encode()) == key
+    content = file.read_bytes()
     file.unlink()
-    assert keys.find(token.encode()) is not None
+    with caplog.at_level(logging.WARNING, "hellinger.keys"):
+        assert keys.find(token.encode()) is None
+        assert keys.find(token.encode()) is None
+    assert caplog.text.count("no longer in force") == 1
+    assert keys.required
+    assert keys.find(b"other") is not None  # of the environment
+    file.write_bytes(content)
+    assert keys.find(token.encode()) == key
 
 
 def test_keys_from_the_environment(file: Path) -> None:

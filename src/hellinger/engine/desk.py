@@ -54,6 +54,8 @@ class Desk:
         Milliseconds in which feedback is learned.
     weights
         Points for each kind of feedback; 1 for the others.
+    max_kinds
+        Kinds of feedback that one ranking may have.
     random_share
         Share of rankings drawn uniformly at random, for evaluation offline.
     seed
@@ -71,6 +73,7 @@ class Desk:
         counted: bool = True,
         window: int = 24 * HOUR,
         weights: dict[str, float] | None = None,
+        max_kinds: int = 16,
         random_share: float = 0.0,
         seed: int | None = None,
         enough: float | None = None,
@@ -82,6 +85,7 @@ class Desk:
         self.counted = counted
         self.window = window
         self.weights = weights or {}
+        self.max_kinds = max_kinds
         self.random_share = random_share
         self.seed = secrets.randbits(64) if seed is None else seed
         self.leaving = (leaving or Leaving()).check()
@@ -227,7 +231,7 @@ class Desk:
 
     def sort(self, given: Sequence[FeedbackRow], at: int) -> Sorted:
         """Classify feedback by what is to become of it."""
-        return classify(given, self.state.find, at, window=self.window, weights=self.weights)
+        return classify(given, self.state.find, at, window=self.window, weights=self.weights, max_kinds=self.max_kinds)
 
     def sort_seen(self, given: Sequence[tuple[str, str]], at: int) -> Sorted:
         """The same for confirmations that an item of a ranking was seen."""

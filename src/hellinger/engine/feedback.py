@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import repeat
+from operator import itemgetter
 
 from orjson import dumps
 
@@ -28,13 +29,26 @@ def points(weight: float, value: float = 1.0) -> float:
     return min(1.0, max(0.0, round(weight * value / UNIT) * UNIT))
 
 
-def classify(given: Sequence[FeedbackRow], find: Find, at: int, *, window: int, weights: Mapping[str, float]) -> Sorted:
-    """Classify feedback, and make drafts of what is to be logged; ``find`` gives a ranking by its name."""
+def classify(
+    given: Sequence[FeedbackRow],
+    find: Find,
+    at: int,
+    *,
+    window: int,
+    weights: Mapping[str, float],
+    max_kinds: int,
+) -> Sorted:
+    """Classify feedback, and make drafts of what is to be logged; ``find`` gives a ranking by its name.
+
+    A ranking has feedback of at most ``max_kinds`` kinds: what the log has of it and this batch are counted.
+    """
     out = Sorted([], [], set(), [], [], [])
     keys: list[str] = []
     bodies: list[str] = []
     said: list[tuple[str, int, str, float, bool, int | None]] = []
     since = at - window
+    spare = max_kinds - len(set(map(itemgetter(2), given)))
+    fresh: dict[str, set[str]] = {}
     last: str | None = None
     request: Request | None = None
     for j, (name, item, kind, value, happened) in enumerate(given):
@@ -48,9 +62,17 @@ def classify(given: Sequence[FeedbackRow], find: Find, at: int, *, window: int, 
         except ValueError:
             out.rejected.append((j, _not_ranked(item)))
             continue
-        if kind in request.given and position in request.given[kind]:
-            out.duplicate.append(j)
-            continue
+        known = request.given
+        if kind in known:
+            if position in known[kind]:
+                out.duplicate.append(j)
+                continue
+        elif len(known) > spare:  # else there is room for every kind of this batch
+            kinds = fresh.setdefault(name, set())
+            if kind not in kinds and len(known) + len(kinds) >= max_kinds:
+                out.rejected.append((j, _one_kind_too_many(kind, max_kinds)))
+                continue
+            kinds.add(kind)
         late, worth = request.at < since, 1.0
         if late:
             worth = 0.0
@@ -87,6 +109,10 @@ def classify_seen(given: Sequence[tuple[str, str]], find: Find, at: int, *, wind
             out.drafts.append(Draft.of(f"{name}/seen!/{item}", "seen", at, fields))
             out.places.append(j)
     return out
+
+
+def _one_kind_too_many(kind: str, most: int) -> str:
+    return f"a ranking must have feedback of at most {most} kinds (max_kinds), but {kind!r} would be one more"
 
 
 def _not_ranked(item: str) -> str:

@@ -433,6 +433,7 @@ def make_desk(settings: Settings, ledger: Ledger, salt: bytes, *, seed: int | No
         counted=settings.counting == "served",
         window=round(settings.attribution_hours * HOUR),
         weights=settings.weights,
+        max_kinds=settings.max_kinds,
         random_share=settings.random_share,
         seed=seed if settings.seed is None else settings.seed,
         enough=settings.segment_enough,

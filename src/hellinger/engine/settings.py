@@ -139,15 +139,37 @@ class Settings(BaseModel):
 
     # Limits -----------------------------------------------------------------------------------------
     max_body_bytes: int = _setting("Limits", 4 * 1024 * 1024, "Largest body of a request, in bytes.", ge=1024)
+    max_header_bytes: int = _setting(
+        "Limits", 64 * 1024, "Largest request line and headers together, in bytes.", ge=1024
+    )
+    header_seconds: float = _setting(
+        "Limits",
+        10.0,
+        "Seconds in which a request's line and headers must arrive; then the connection is closed.",
+        gt=0,
+    )
+    body_seconds: float = _setting(
+        "Limits", 60.0, "Seconds in which a request's body must arrive; then the connection is closed.", gt=0
+    )
+    answer_seconds: float = _setting(
+        "Limits", 60.0, "Seconds in which a client must read some of its answer; then the connection is closed.", gt=0
+    )
     max_batch: int = _setting("Limits", 10_000, "Most items, events or rows in one request.", ge=1)
     max_k: int = _setting("Limits", 1000, "Most items in one ranking.", ge=1)
     max_id_length: int = _setting("Limits", 256, "Longest id of an item, user or segment, in characters.", ge=8, le=480)
     max_segments: int = _setting(
         "Limits", 100, "Most segments: each that has enough traffic gets a pool of its own in every variant.", ge=0
     )
+    max_kinds: int = _setting(
+        "Limits", 16, "Most kinds of feedback that one ranking can have; more are `rejected`.", ge=1
+    )
     max_exclude: int = _setting("Limits", 10_000, "Most ids in `exclude` or `among`.", ge=0)
     max_exports: int = _setting(
         "Limits", 1, "Most exports at the same time, each in a process of its own; beyond, 429.", ge=1
+    )
+    max_tags: int = _setting("Limits", 100, "Most tags of an item, or in `tags` of a ranking's body.", ge=0)
+    max_streams_per_key: int = _setting(
+        "Limits", 10, "Most pages or programs that may follow `/v1/stream` at the same time with one key.", ge=1
     )
     queue_limit: int = _setting(
         "Limits", 100_000, "Events that may wait to be written; beyond, requests are answered 503.", ge=1

@@ -16,7 +16,7 @@ __all__ = ["Request", "Requests", "request_of", "spoken_of"]
 class Request:
     """One ranking: who made it, what it showed, and what has come of it so far."""
 
-    __slots__ = ("at", "counted", "given", "items", "reward", "seen", "slots", "through", "whose")
+    __slots__ = ("at", "counted", "given", "items", "reward", "seen", "slots", "sums", "through", "whose")
 
     def __init__(
         self,
@@ -39,6 +39,8 @@ class Request:
         """Whether its impressions count at serving."""
         self.given: dict[str, dict[int, float]] = {}
         """Points by kind of feedback and position: there are few kinds, and a dictionary for each item is large."""
+        self.sums: dict[int, float] | None = None
+        """Points of all kinds by position; None while there is one kind at most."""
         self.reward = 0.0
         """What all its impressions have earned, each at most 1."""
         self.seen: set[int] | None = None
@@ -86,11 +88,19 @@ class Request:
 
     def give(self, position: int, kind: str, points: float) -> float:
         """Note feedback; by how much the impression's reward, min(1, the sum of its points), rises."""
-        known = self.given.setdefault(kind, {})
-        if position in known:
+        known = self.given.get(kind)
+        if known is None:
+            if len(self.given) == 1:
+                (only,) = self.given.values()
+                self.sums = only.copy()
+            known = self.given[kind] = {}
+        elif position in known:
             return 0.0
-        before = sum(of.get(position, 0.0) for of in self.given.values())
         known[position] = points
+        before = 0.0
+        if self.sums is not None:
+            before = self.sums.get(position, 0.0)
+            self.sums[position] = before + points
         rise = min(1.0, before + points) - min(1.0, before)
         self.reward += rise
         return rise

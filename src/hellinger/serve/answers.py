@@ -173,6 +173,7 @@ _RULES = {
     "string_pattern_mismatch": "must match {pattern}",
     "too_short": "must have at least {min_length} entries",
     "too_long": "must have at most {max_length} entries, but got {actual_length}",
+    "too_many": "must break few rules to be told which, but breaks {found}, and {most} is the limit",
     "list_type": "must be a list",
     "dict_type": "must be an object",
     "model_type": "must be an object",
@@ -187,7 +188,7 @@ _RULES = {
     "literal_error": "must be {expected}",
     "enum": "must be {expected}",
 }
-_SAY_NOTHING_OF_THE_VALUE = {"missing", "extra_forbidden", "too_long", "too_short"}
+_SAY_NOTHING_OF_THE_VALUE = {"missing", "extra_forbidden", "too_long", "too_many", "too_short"}
 
 
 def sentence(found: Mapping[str, Any]) -> str:

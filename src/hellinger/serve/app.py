@@ -31,7 +31,7 @@ def create_app(settings: Settings, keys: Keys) -> Shell:
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         service = await Service.start(settings, metrics.engine)
         app.state.service = service
-        app.state.live = Live(service, metrics)
+        app.state.live = Live(service, metrics, keys)
         app.state.exports = Exports(settings)
         for _, _, pool in service.desk.pools.each():
             await asyncio.to_thread(pool.scores, [])  # to load what it is compiled to would hold up rankings later

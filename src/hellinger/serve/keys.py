@@ -81,7 +81,7 @@ class Keys:
         self._stamp: tuple[int, int, int] | None = None
         self._look_at = 0.0
         self._by_prefix: dict[bytes, list[tuple[bytes, Key]]] = {}
-        self._names: list[str] = []
+        self._by_name: dict[str, Key] = {}
         if file is not None:
             self._stamp = _stamp(file)
         self._index(read_keys(file) if file is not None else [])
@@ -94,7 +94,7 @@ class Keys:
         return cls(_from_text(text), file=settings.keys_file)
 
     def __len__(self) -> int:
-        return len(self._names)
+        return len(self._by_name)
 
     def find(self, token: bytes) -> Key | None:
         """The key that this token is, if it is one.
@@ -103,7 +103,7 @@ class Keys:
         stranger something about the digest of a token of his own making, which says nothing about any key.
         """
         if self._file is not None and time.monotonic() >= self._look_at:
-            self._refresh()
+            self.refresh()
         digest = hashlib.sha256(token).digest()
         found = None
         for known, key in self._by_prefix.get(digest[:4], ()):
@@ -119,22 +119,33 @@ class Keys:
         for key in keys:
             digest = bytes.fromhex(key.hash)
             index.setdefault(digest[:4], []).append((digest, key))
-        self._by_prefix, self._names = index, names
+        self._by_prefix, self._by_name = index, {key.name: key for key in keys}
 
-    def _refresh(self) -> None:
-        """Read the file again if it has changed; while it cannot be read, what was read before stays in force."""
-        assert self._file is not None
+    def named(self, name: str) -> Key | None:
+        """The key of this name, as of the last look at the file."""
+        return self._by_name.get(name)
+
+    def refresh(self) -> None:
+        """Read the file again if it has changed; where it is gone, so are its keys.
+
+        While it is there and cannot be read, what was read before stays in force.
+        """
+        if self._file is None:
+            return
         self._look_at = time.monotonic() + _LOOK_EVERY
         try:
             stamp = _stamp(self._file)
             if stamp == self._stamp:
                 return
-            self._index(read_keys(self._file))
+            self._index([] if stamp is None else read_keys(self._file))
         except (OSError, ValueError) as error:
             _LOG.error("the keys file cannot be read, those read before stay in force: %s", error)
         else:
             self._stamp = stamp
-            _LOG.info("keys read again: %d", len(self))
+            if stamp is None:
+                _LOG.warning("the keys file is gone, and its keys are no longer in force: %s", self._file)
+            else:
+                _LOG.info("keys read again: %d", len(self))
 
 
 def check_binding(settings: Settings, keys: Keys) -> None:
@@ -240,10 +251,12 @@ def _from_text(text: str) -> list[Key]:
     return keys
 
 
-def _stamp(file: Path) -> tuple[int, int, int]:
-    """What changes whenever a file is replaced or rewritten."""
+def _stamp(file: Path) -> tuple[int, int, int] | None:
+    """What changes whenever a file is replaced or rewritten; None where there is no file."""
     try:
         found = file.stat()
+    except FileNotFoundError:
+        return None
     except OSError as error:
         raise ValueError(f"the keys file must be readable, but {str(file)!r}: {error.strerror}") from None
     return found.st_ino, found.st_mtime_ns, found.st_size

@@ -18,6 +18,7 @@ from hellinger.engine.service import Service
 from hellinger.events import now
 from hellinger.ledger import RESOLUTIONS
 from hellinger.serve.answers import ApiError
+from hellinger.serve.keys import Key, Keys
 from hellinger.serve.metrics import Metrics
 from hellinger.serve.models import iso
 from hellinger.serve.rising import Rising
@@ -87,9 +88,11 @@ def percentile(edges: Sequence[float], counts: Sequence[int], q: float) -> float
 class Listener:
     """Somebody who watches: has room for one message, and misses those he is too slow for."""
 
-    def __init__(self, control: str | None = None) -> None:
+    def __init__(self, control: str | None = None, key: Key | None = None) -> None:
         self.control = control
         """What the variants are compared with, if not with the control that is set."""
+        self.key = key
+        """The key he came with, where there are keys."""
         self._message: bytes | None = None
         self._there = asyncio.Event()
         self._ended = False
@@ -120,8 +123,9 @@ class Live:
     are variants. While nobody listens nothing is made but a note of the counters.
     """
 
-    def __init__(self, service: Service, metrics: Metrics) -> None:
+    def __init__(self, service: Service, metrics: Metrics, keys: Keys | None = None) -> None:
         self._service = service
+        self._keys = keys or Keys()
         self._metrics = metrics
         self.rising = Rising(lambda: service.desk.ledger, now())
         self.reading = asyncio.Lock()
@@ -138,14 +142,18 @@ class Live:
     def __len__(self) -> int:
         return len(self._listeners)
 
-    async def join(self, control: str | None = None) -> Listener:
-        """A new listener, with a first message that tells also what was."""
+    async def join(self, control: str | None = None, caller: str = "") -> Listener:
+        """A new listener, with a first message that tells also what was; ``caller``: the name of his key."""
         read = await self._readout(control)
         if self._ended:
             raise ApiError(503, "the service is stopping", retry_after=1)
         if len(self._listeners) >= MOST:
             raise ApiError(503, f"at most {MOST} may listen at the same time", retry_after=10)
-        listener = Listener(control)
+        key, most = self._keys.named(caller), self._service.settings.max_streams_per_key
+        if key is not None and sum(each.key == key for each in self._listeners) >= most:
+            message = f"a key must have at most {most} streams at the same time (max_streams_per_key)"
+            raise ApiError(429, message, retry_after=10)
+        listener = Listener(control, key)
         listener.put(self._message("hello", self._body(read) | {"recent": list(self._recent)}))
         self._listeners.add(listener)
         return listener
@@ -176,6 +184,7 @@ class Live:
 
     async def tick(self) -> None:
         """Look, and tell."""
+        self._dismiss()
         readouts = {control: await self._readout(control) for control in {each.control for each in self._listeners}}
         self.rising.turn(now())
         before, sample = self._samples[-1], self._sample()
@@ -185,6 +194,15 @@ class Live:
         for listener in self._listeners:
             if listener.control in messages:  # not so whoever joined a moment ago, and was told everything
                 listener.put(messages[listener.control])
+
+    def _dismiss(self) -> None:
+        """Let go of those whose key is no longer in force, though they ask for nothing anew."""
+        keyed = [listener for listener in self._listeners if listener.key is not None]
+        if keyed:
+            self._keys.refresh()
+        for listener in keyed:
+            if listener.key is not None and self._keys.named(listener.key.name) != listener.key:
+                listener.end()
 
     # What there is to tell ----------------------------------------------------------------------------
 

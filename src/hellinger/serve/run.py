@@ -16,6 +16,7 @@ import uvicorn
 
 from hellinger.engine.settings import Settings
 from hellinger.serve import logs
+from hellinger.serve.protocol import protocol_for
 from hellinger.serve.shell import Shell
 from hellinger.store import StoreError
 
@@ -43,7 +44,7 @@ def run(settings: Settings, app_factory: Callable[[], Shell]) -> None:
         config = uvicorn.Config(
             app,
             loop="uvloop",
-            http="httptools",
+            http=protocol_for(settings),
             ws="none",
             lifespan="on",
             interface="asgi3",

@@ -12,7 +12,7 @@ from hellinger.serve.models.experiment import (
     SeriesColumn,
     VariantRow,
 )
-from hellinger.serve.models.fields import Body, Kind, Metadata, Moment, Name, RequestId, iso, milliseconds
+from hellinger.serve.models.fields import FEW_MISTAKES, Body, Kind, Metadata, Moment, Name, RequestId, iso, milliseconds
 from hellinger.serve.models.health import Live, Ready
 from hellinger.serve.models.items import (
     Item,
@@ -45,6 +45,7 @@ from hellinger.serve.models.ranking import (
 )
 
 __all__ = [
+    "FEW_MISTAKES",
     "Body",
     "Experiment",
     "FeedbackAnswer",

@@ -27,7 +27,7 @@ class NewItem(Body):
     """A content to add, or to change where its id is known."""
 
     id: Name = Field(examples=["article-1"])
-    tags: list[Name] = Field(default_factory=list, max_length=64, description="Labels to filter and to learn by.")
+    tags: list[Name] = Field(default_factory=list, fail_fast=True, description="Labels to filter and to learn by.")
     expires_at: Moment | None = Field(None, description="When to stop showing it.")
     metadata: Metadata | None = Field(None, description="Anything; given back, never looked at.")
 
@@ -35,7 +35,7 @@ class NewItem(Body):
 class ItemsBody(Body):
     """Contents to add or to change."""
 
-    items: list[NewItem] = Field(min_length=1)
+    items: list[NewItem] = Field(min_length=1, fail_fast=True)
 
 
 class ItemsAnswer(BaseModel):

@@ -45,10 +45,12 @@ class RankBody(Body):
     user: Name | None = Field(None, description="For a split that is sticky.")
     segment: Name | None = Field(None, description="Segment of users, ranked by its own counts once it has enough.")
     exclude: list[Name] = Field(  # a factory, since a list given here would be copied deeply for every request
-        default_factory=list, description="Ids to leave out, those already seen; unknown ones do no harm."
+        default_factory=list,
+        fail_fast=True,
+        description="Ids to leave out, those already seen; unknown ones do no harm.",
     )
-    tags: list[Name] | None = Field(None, description="Only contents with at least one of these.")
-    among: list[Name] | None = Field(None, description="Only these contents.")
+    tags: list[Name] | None = Field(None, fail_fast=True, description="Only contents with at least one of these.")
+    among: list[Name] | None = Field(None, fail_fast=True, description="Only these contents.")
 
 
 class RankedItem(BaseModel):
@@ -79,7 +81,7 @@ class FeedbackEvent(Body):
 class FeedbackBody(Body):
     """Feedback, in any order and as often as it takes to be answered."""
 
-    events: list[FeedbackEvent] = Field(min_length=1)
+    events: list[FeedbackEvent] = Field(min_length=1, fail_fast=True)
 
     @property
     def rows(self) -> list[FeedbackRow]:
@@ -147,7 +149,7 @@ class SeenEvent(Body):
 class SeenBody(Body):
     """Impressions to confirm."""
 
-    events: list[SeenEvent] = Field(min_length=1)
+    events: list[SeenEvent] = Field(min_length=1, fail_fast=True)
 
 
 class SeenAnswer(FeedbackAnswer):
@@ -168,9 +170,11 @@ class ImportBody(Body):
     """Counts gathered elsewhere, as a data flow delivers them every minute or hour."""
 
     batch: Name = Field(description="Names this delivery: the same name twice counts once.")
-    variant: str | None = Field(None, description="Whose traffic it was; null: nobody's, and every variant learns it.")
+    variant: str | None = Field(
+        None, max_length=64, description="Whose traffic it was; null: nobody's, and every variant learns it."
+    )
     segment: Name | None = None
-    rows: list[ImportRow] = Field(min_length=1)
+    rows: list[ImportRow] = Field(min_length=1, fail_fast=True)
 
 
 class ImportAnswer(BaseModel):

@@ -11,6 +11,15 @@ import { Pool } from "./pool.js";
 const VIEWS = ["overview", "pool", "health"];
 const LOST_AFTER = 2500;
 
+/** What an address says; where that is not encoded as it should be, as it stands: it is then nobody's name. */
+function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
 class App {
   constructor() {
     this.views = { overview: new Overview(this), pool: new Pool(this), health: new Health(this) };
@@ -75,7 +84,7 @@ class App {
       }
     }
     if (view === "pool") {
-      const id = rest.length ? decodeURIComponent(rest.join("/")) : null;
+      const id = rest.length ? decoded(rest.join("/")) : null;
       if (id) this.views.pool.open(id);
       else if ($("drawer").open) $("drawer").close();
     }

@@ -214,6 +214,8 @@ export class Pool {
       if ($("drawer-title").textContent === id) this.tell(story, told);
     } catch (error) {
       if (error instanceof Refused && error.status === 401) return this.app.trouble(error);
+      if ($("drawer-title").textContent !== id) return;
+      body.querySelector(".state")?.remove();
       body.append(h("p", { class: "error", role: "alert" }, `This could not be had: ${error.message}`));
     }
   }

@@ -25,13 +25,14 @@ MISSING: dict[int | str, dict[str, Any]] = {404: error("No such content.")}
 
 @router.post("", response_model=models.ItemsAnswer)
 @needs("write")
-async def add(body: models.ItemsBody, request: Request) -> Response:
+async def add(body: Annotated[models.ItemsBody, models.FEW_MISTAKES], request: Request) -> Response:
     """Add contents, or change those whose id is known. All or none."""
     service = service_of(request)
     limited("items", body.items, service.settings.max_batch)
     items = []
     for item in body.items:
         short("id", service.settings, item.id)
+        limited("tags", item.tags, service.settings.max_tags)
         tags = sorted(set(item.tags))
         expires_at = models.milliseconds(item.expires_at)
         items.append({"id": item.id, "tags": tags, "expires_at": expires_at, "metadata": item.metadata})

@@ -13,6 +13,7 @@ from hellinger.serve import models
 from hellinger.serve.access import needs
 from hellinger.serve.answers import ApiError
 from hellinger.serve.history import history as told
+from hellinger.serve.keys import CALLER
 from hellinger.serve.live import Live, Stream
 from hellinger.serve.routes._common import ERRORS, Control, compared_with, error, json_response, service_of
 
@@ -27,7 +28,8 @@ _EVENTS: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-stream
 async def stream(request: Request, control: Control = None) -> Response:
     """Follow the experiment by server-sent events: ``hello`` with the last five minutes, then ``tick`` every second."""
     live: Live = request.app.state.live
-    return Stream(live, await live.join(compared_with(service_of(request), control)))
+    listener = await live.join(compared_with(service_of(request), control), request.scope[CALLER])
+    return Stream(live, listener)
 
 
 @router.get("/history", response_model=models.History, responses={404: error("No such content.")})

@@ -34,6 +34,8 @@ async def answer_rank(
         limited("exclude", body.exclude, settings.max_exclude)
     if body.among is not None:
         limited("among", body.among, settings.max_exclude)
+    if body.tags is not None:
+        limited("tags", body.tags, settings.max_tags)
     short("user", settings, body.user)
     known_segment(service, body.segment)
     query = Query(body.k, body.user, body.segment, body.exclude, body.tags, body.among)
@@ -46,7 +48,7 @@ async def answer_rank(
 @needs("write")
 @shortcut(models.RankBody.model_validate_json, answer_rank)
 async def rank(
-    body: models.RankBody,
+    body: Annotated[models.RankBody, models.FEW_MISTAKES],
     request: Request,
     idempotency_key: Annotated[
         str | None, Header(min_length=1, max_length=256, description="The same key gives the same ranking, once.")
@@ -65,14 +67,14 @@ async def answer_feedback(service: Service, rows: list[FeedbackRow], *_: object)
 @router.post("/feedback", response_model=models.FeedbackAnswer)
 @needs("write")
 @shortcut(models.feedback_rows, answer_feedback)
-async def feedback(body: models.FeedbackBody, request: Request) -> Response:
+async def feedback(body: Annotated[models.FeedbackBody, models.FEW_MISTAKES], request: Request) -> Response:
     """Tell what users did with the items of rankings. Counted once, however often it is sent."""
     return _json(await answer_feedback(service_of(request), body.rows))
 
 
 @router.post("/impressions", response_model=models.SeenAnswer)
 @needs("write")
-async def impressions(body: models.SeenBody, request: Request) -> Response:
+async def impressions(body: Annotated[models.SeenBody, models.FEW_MISTAKES], request: Request) -> Response:
     """Confirm which items of rankings were really seen, where impressions count only then."""
     service = service_of(request)
     limited("events", body.events, service.settings.max_batch)
@@ -91,16 +93,16 @@ def _json(content: bytes) -> Response:
 
 @router.post("/log", response_model=models.ImportAnswer)
 @needs("write")
-async def bring(body: models.ImportBody, request: Request) -> Response:
+async def bring(body: Annotated[models.ImportBody, models.FEW_MISTAKES], request: Request) -> Response:
     """Bring in counts gathered elsewhere, by the batch; a batch counts once."""
     service = service_of(request)
     settings = service.settings
     limited("rows", body.rows, settings.max_batch)
     short("batch", settings, body.batch)
-    known_segment(service, body.segment)
     if body.variant is not None and body.variant not in service.desk.variants:
         names = ", ".join(service.desk.variants)
         raise ApiError(422, f"`variant` must be one of {names}, but got {body.variant!r}")
+    known_segment(service, body.segment)  # last: it is known from now on
     rows = [
         {
             "item": row.item,
