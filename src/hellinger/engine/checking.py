@@ -37,7 +37,7 @@ async def portrait(service: Service) -> AsyncIterator[dict[str, Any]]:
         "seq": desk.ledger.seq,
     }
     for key in [(variant, segment) for variant, segment, _ in desk.pools.each()]:
-        await service.journal.write(service.desk.chores(now()), lasting=True)
+        await service.journal.write(service.chores(), lasting=True)
         desk, at = service.desk, now()
         desk.state.expire(at)
         for picture in pictures(desk.pools, *key):

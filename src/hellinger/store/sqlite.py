@@ -76,23 +76,23 @@ class SqliteStore(SqlStore):
         self._opened: tuple[int, int] | None = None
         self._looked = 0.0
         """Device and inode of the file, once it has been opened."""
-        self._held = self._hold() if exclusive else None
+        self._lock = _locked(path) if exclusive else None
         self._turn = threading.Lock()
         self._writer: sqlite3.Connection | None = None
-        self._keeper = Keeper(path, self._connect, self._turn)
+        self._keeper = Keeper(path, self._connect, self._turn, self._once_free)
         self._readers = Pool(lambda: self._connect("PRAGMA query_only = 1"))
         self._begin()
 
     @classmethod
     def open(cls, url: str, *, exclusive: bool) -> Self:
         """Open the file that the URL names, made if need be."""
-        address, given = settings(url, {"timeout": TIMEOUT})
-        prefix, path = address[: len("sqlite:///")], address[len("sqlite:///") :]
-        path, _, unknown = path.partition("?")
-        if prefix != "sqlite:///" or path in ("", ":memory:") or unknown:
-            form = "sqlite:///relative.db or sqlite:////absolute.db, with no setting but timeout"
-            raise ValueError(f"a URL of SQLite must be {form}, but got {url!r}")
-        return cls(Path(path).absolute(), timeout=given["timeout"], exclusive=exclusive)
+        path, timeout = _read(url)
+        return cls(path, timeout=timeout, exclusive=exclusive)
+
+    @classmethod
+    def reserve(cls, url: str) -> int | None:
+        """Ask to be the only service on the file."""
+        return _locked(_read(url)[0])
 
     def __repr__(self) -> str:
         return f"SqliteStore({str(self.path)!r})"
@@ -170,20 +170,6 @@ class SqliteStore(SqlStore):
             connection.exec_driver_sql("BEGIN IMMEDIATE")
             yield connection
 
-    def _hold(self) -> int:
-        """Be the only service on the file: the lock ends with the process, however that ends."""
-        lock = self.path.with_name(f"{self.path.name}.lock")
-        try:
-            descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError as error:
-            raise StoreUnavailableError(f"{lock} cannot be opened: {error.strerror}") from error
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            os.close(descriptor)
-            raise StoreUnavailableError(f"{self.path} is in use by another service, which holds {lock}") from error
-        return descriptor
-
     def close(self) -> None:
         """Close the file; the last to do so copies the write-ahead log into it."""
         self._readers.close()
@@ -194,9 +180,9 @@ class SqliteStore(SqlStore):
                     _wal.mark(self.path)  # the last to close the file copies what the log holds
                 self._writer.close()
                 self._writer = None
-        if self._held is not None:
-            os.close(self._held)
-            self._held = None
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
 
     # What SQLite does in its own way ------------------------------------------------------------------
 
@@ -279,6 +265,32 @@ class SqliteStore(SqlStore):
             self._writer = None
             self._turn.release()
         return (StoreDamagedError if _code(error) in _DAMAGE else StoreUnavailableError)(message)
+
+
+def _read(url: str) -> tuple[Path, float]:
+    """The file that a URL names, and its timeout."""
+    address, given = settings(url, {"timeout": TIMEOUT})
+    prefix, path = address[: len("sqlite:///")], address[len("sqlite:///") :]
+    path, _, unknown = path.partition("?")
+    if prefix != "sqlite:///" or path in ("", ":memory:") or unknown:
+        form = "sqlite:///relative.db or sqlite:////absolute.db, with no setting but timeout"
+        raise ValueError(f"a URL of SQLite must be {form}, but got {url!r}")
+    return Path(path).absolute(), given["timeout"]
+
+
+def _locked(path: Path) -> int:
+    """Be the only service on the file: the lock ends with the process, however that ends."""
+    lock = path.with_name(f"{path.name}.lock")
+    try:
+        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise StoreUnavailableError(f"{lock} cannot be opened: {error.strerror}") from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(descriptor)
+        raise StoreUnavailableError(f"{path} is in use by another service, which holds {lock}") from error
+    return descriptor
 
 
 class _Session:
