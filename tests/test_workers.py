@@ -170,14 +170,14 @@ def test_workers_end_with_the_supervisor(service: Service) -> None:
 
 def test_sigterm_drains_every_worker(service: Service, launcher: Launcher) -> None:
     body = json.dumps({"items": [{"id": f"late-{j}"} for j in range(500)]}).encode()
-    head = f"POST /v1/items HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    head = f"POST /v1/items HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
     crowd = Crowd([Client(number, [service]) for number in range(4)])
     crowd.begin()
     crowd.work(100)
     running = processes(service)
     slow = [socket.create_connection(("127.0.0.1", service.port)) for _ in range(6)]
     for each in slow:
-        each.sendall(head.encode() + body[:100])
+        each.sendall(f"{head}\r\n\r\n".encode() + body[:100])
     crowd.work(40)
     service.signal(signal.SIGTERM)
     crowd.end()

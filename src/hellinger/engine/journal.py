@@ -482,6 +482,7 @@ class Journal:
         # of what others wrote before this batch there may be more than is to be applied at once
         while entries and len(events) == READ:
             self._apply([], [], events, holds)
+            self._busy_since = time.monotonic()  # the store answers, there is only much to apply
             events = [event for event in self.store.read(self._after, READ) if not fresh or event.seq < fresh[0]]
             self.behind = self._left(events)
         places, start = [], 0
