@@ -191,7 +191,12 @@ class SqliteStore(SqlStore):
             try:  # said at length: a context manager written as a generator would cost as much as the row
                 with self._turn:
                     connection = self._the_writer()
-                    done = self._once_free(lambda: _insert_rows(connection, events))
+                    try:
+                        done = _insert_rows(connection, events)
+                    except sqlite3.OperationalError as error:
+                        if _code(error) != sqlite3.SQLITE_BUSY:
+                            raise
+                        done = self._insert_in_turn(connection, events)
                     self._keeper.wrote(sum(len(event[3]) for event in events) + _ROW_BYTES * len(events))
                     return done
             except sqlite3.Error as error:
@@ -199,6 +204,18 @@ class SqliteStore(SqlStore):
         with self._writing() as session:
             counts = [_insert_rows(session.connection, events[i : i + _ROWS]) for i in range(0, len(events), _ROWS)]
         return max(last for last, _ in counts), sum(added for _, added in counts)
+
+    def _insert_in_turn(self, connection: sqlite3.Connection, events: Sequence[Row]) -> tuple[int, int]:
+        """Wait for the file's lock first: to try with all rows bound, again and again, costs far more."""
+        self._once_free(lambda: connection.execute("BEGIN IMMEDIATE"))
+        try:
+            done = _insert_rows(connection, events)
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+        return done
 
     def _rows(self, statement: str, *values: object) -> list[Any]:
         with self._translated(), self._readers.borrow() as connection:
