@@ -430,3 +430,48 @@ def test_a_compaction_that_ends_in_between(tmp_path: Path, monkeypatch: pytest.M
             assert recovery.check(store) == []
 
     run(scenario)
+
+
+@pytest.mark.parametrize("busy", [False, True], ids=["idle", "writing"])
+def test_a_copy_far_behind_is_not_ready_until_it_has_caught_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, busy: bool
+) -> None:
+    """A hundred thousand events of another copy: applied some at a time, in little memory, and said so meanwhile."""
+    behind = 100_000
+
+    async def scenario() -> None:
+        async with running(tmp_path, seed=1, request_cache=1000) as (service, trouble):
+            await service.describe(items(*(f"c{number}" for number in range(20))))
+            await settled(service)
+            body = Event.of("", "rank", 0, await service.rank(Query(20))).body
+            other = open_store(service.settings.database)
+            for start in range(0, behind, 5000):  # the loop does nothing else: this copy sees none of it yet
+                other.append([Event(f"{j:022d}", "rank", 0, body) for j in range(start, start + 5000)], other.last())
+            other.close()
+            ranking = asyncio.ensure_future(service.rank(Query(1))) if busy else None
+            pages: list[tuple[int, int]] = []
+            read = trouble._store.read
+
+            def watched(after: int, limit: int) -> Any:
+                found = read(after, limit)
+                pages.append((len(found), after - service.desk.ledger.seq))
+                return found
+
+            monkeypatch.setattr(trouble._store, "read", watched)
+            told = set()
+            while service.desk.ledger.seq < behind + 21:
+                told.add(service.status())
+                await asyncio.sleep(0)
+            monkeypatch.undo()
+            if ranking is not None:
+                await ranking
+            reasons = [status.reason for status in told if not status.ready]
+            assert len(reasons) > 50
+            assert all(reason is not None and "events of the log are not applied yet" in reason for reason in reasons)
+            await settled(service)
+            assert service.status() == ("ready", True, None)
+            assert service.desk.ledger.series.totals["ucb1"][0] == behind + 1 + busy
+            assert max(size for size, _ in pages) == 1000
+            assert max(ahead for _, ahead in pages) <= 1, "one page is applied before the next is read"
+
+    run(scenario)

@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -144,6 +145,35 @@ def test_the_write_ahead_log_stays_small(store: SqliteStore, path: Path) -> None
         largest = max(largest, wal.stat().st_size)
     assert path.stat().st_size > 100_000_000
     assert largest < 40_000_000
+
+
+def test_the_write_ahead_log_stays_small_under_two_writers(path: Path) -> None:
+    """Each copies it while the other goes on: it starts over all the same, and its note never says less."""
+    wal, note = path.with_name(path.name + "-wal"), path.with_name(path.name + ".checkpoint")
+    url = f"sqlite:///{path}"
+    sizes: list[int] = []
+    notes: list[bytes] = []
+
+    def write(name: str) -> None:
+        with closing(open_store(url)) as store:
+            last = 0
+            for number in range(100):
+                batch = [event._replace(body="x" * 10_000) for event in events(keys(f"{name}/{number}/", 50))]
+                last = store.append(batch, last, 10).seqs[-1] or 0
+                sizes.append(wal.stat().st_size)
+                if note.exists():
+                    notes.append(note.read_bytes())
+
+    with closing(open_store(url)):
+        threads = [threading.Thread(target=write, args=(name,)) for name in "ab"]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert max(sizes) < 32 << 20, "a writer had to copy it by itself, which nothing notes"
+        assert len({salt[:8] for salt in notes}) > 2, "it has started over"
+    with closing(open_store(url)) as store:
+        assert store.count() == 10_000
 
 
 @pytest.mark.parametrize("in_its_place", [None, b"", b"something else"], ids=["missing", "empty", "other"])

@@ -103,6 +103,7 @@ def serve(
         from hellinger.engine.settings import Settings
         from hellinger.serve.keys import Keys, check_binding
         from hellinger.serve.run import run
+        from hellinger.serve.workers import supervise
     settings = Settings.load(config, flags=context.obj)
     if show_config:
         if json:
@@ -112,5 +113,7 @@ def serve(
         return
     keys = Keys.load(settings)
     check_binding(settings, keys)
-
+    if settings.workers > 1:
+        supervise(settings, keys)
+        return
     run(settings, lambda: import_module("hellinger.serve.app").create_app(settings, keys))

@@ -45,7 +45,7 @@ async def portrait(service: Service) -> AsyncIterator[bytes]:
     }
     yield orjson.dumps(rules) + b"\n"
     for key in [(variant, segment) for variant, segment, _ in desk.pools.each()]:
-        await service.journal.write(service.desk.chores(now()), lasting=True)
+        await service.journal.write(service.chores(), lasting=True)
         for _ in service.desk.pools.catch_up():
             await asyncio.sleep(0)
         desk, at = service.desk, now()

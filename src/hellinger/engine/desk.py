@@ -250,16 +250,17 @@ class Desk:
         """A draft that brings an item to a state."""
         return state_draft(item, state, at)
 
-    def chores(self, at: int) -> list[Draft]:
+    def chores(self, at: int, *, expired: bool = True) -> list[Draft]:
         """Drafts of what time itself does: items that expire, and those that have left a pool.
 
-        Not of everything at once where it is much: ask again while there are any.
+        Not of everything at once where it is much: ask again while there are any. Without ``expired`` items expire in
+        memory alone: another copy logs it. Of an item that leaves a pool the log takes one event, whoever writes it.
         """
         self.state.expire(at)
         catalogue = self.ledger.catalogue
         drafts = [
             state_draft(catalogue.ids[slot], "expired", at, expires_at=int(catalogue["expires_at"][slot]))
-            for slot in self.state.dates.to_log()
+            for slot in (self.state.dates.to_log() if expired else ())
         ]
         for variant, slot, gone in self.pools.departures():
             since = int(catalogue["since"][slot])

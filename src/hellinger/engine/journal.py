@@ -30,6 +30,8 @@ ENOUGH = 1000
 """Drafts that are written at once, but for an entry of more: one statement, and others are made meanwhile."""
 READ = 1_000
 """Events of others that are read and applied at once: rankings wait meanwhile."""
+FAR = 5 * READ
+"""Events that a copy may be behind the log and still be fit to rank."""
 
 
 SLICE = 500
@@ -194,7 +196,8 @@ class Journal:
         self._batches: deque[_Batch] = deque()
         """In the log, and to be applied."""
         self._refused = False  # the last write failed: that reading works proves nothing
-        self._behind = False  # others have written more than was read at once
+        self.behind = 0
+        """Events that others have written and that are not applied yet, where they are more than are read at once."""
         self._stop = False
         self._park = False  # the thread is to do nothing until it is told otherwise
         self._parked = threading.Event()
@@ -423,7 +426,7 @@ class Journal:
             while self._park and not self._stop:
                 self._parked.set()
                 self._wake.wait()
-            if not self._entries and not self._stop and not self._behind:
+            if not self._entries and not self._stop and not self.behind:
                 self._wake.wait(self.poll)
             if self._stop and not self._entries:
                 return None
@@ -474,17 +477,23 @@ class Journal:
                 self.store.touch()
                 self._refused = False
             seqs, events = [], self.store.read(after, READ)
-            self._behind = len(events) == READ
+        self.behind = self._left(events)
         fresh = list(filter(None, seqs))  # in the order of the log
         # of what others wrote before this batch there may be more than is to be applied at once
         while entries and len(events) == READ:
             self._apply([], [], events, holds)
+            self._busy_since = time.monotonic()  # the store answers, there is only much to apply
             events = [event for event in self.store.read(self._after, READ) if not fresh or event.seq < fresh[0]]
+            self.behind = self._left(events)
         places, start = [], 0
         for entry in entries:
             places.append(seqs[start : start + len(entry.drafts)])
             start += len(entry.drafts)
         self._apply(entries, places, events, holds, *fresh[-1:])
+
+    def _left(self, events: list[Logged]) -> int:
+        """How many events are to be read after these; none where these are fewer than may be read at once."""
+        return self.store.last() - events[-1].seq if len(events) == READ else 0
 
     def _apply(
         self,

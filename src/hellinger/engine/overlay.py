@@ -2,50 +2,54 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from itertools import chain
+from array import array
+from collections.abc import Iterable
 
 import numpy as np
+import numpy.typing as npt
 
-from hellinger.ledger import Floats, Request
+from hellinger.ledger import Floats, Request, Slots, grown
 
 __all__ = ["Overlay"]
 
-_MOST = 10_000
+_MOST = 500
+"""Rankings that may wait to be counted."""
 
 
 class _Shown:
-    """How often each item was shown: what was added less what was removed, both counted when they are asked for."""
+    """How often each item was shown, by slot; what is added and removed is counted when it is asked for, or is much."""
 
-    __slots__ = ("_added", "_gone", "_less", "_more", "_removed", "rounds")
+    __slots__ = ("_less", "_more", "_n", "rounds")
 
-    def __init__(self, slots: Iterable[int] = ()) -> None:
-        self._added = Counter(slots)
-        self._removed: Counter[int] = Counter()
-        self.rounds = self._added.total()
-        self._gone = 0
-        self._more: list[Sequence[int]] = []
-        self._less: list[Sequence[int]] = []
+    def __init__(self) -> None:
+        self._n: npt.NDArray[np.intc] = np.zeros(0, np.intc)
+        self.rounds = 0
+        self._more: list[array[int]] = []
+        self._less: list[array[int]] = []
 
-    def add(self, slots: Sequence[int]) -> None:
+    def add(self, slots: array[int]) -> None:
         self.rounds += len(slots)
         self._more.append(slots)
 
-    def remove(self, slots: Sequence[int]) -> bool:
-        """Remove impressions; whether so many were removed that they had better be counted anew."""
+    def remove(self, slots: array[int]) -> None:
         self.rounds -= len(slots)
         self._less.append(slots)
-        self._gone += len(slots)
-        return self._gone > max(_MOST, self.rounds)
+        if len(self._less) > _MOST:
+            self._count()
 
-    def of(self, slots: Sequence[int]) -> Floats:
-        self._added.update(chain.from_iterable(self._more))
-        self._removed.update(chain.from_iterable(self._less))
-        self._more.clear()
-        self._less.clear()
-        added, removed = self._added.get, self._removed.get
-        return np.array([added(slot, 0) - removed(slot, 0) for slot in slots], np.float64)
+    def _count(self) -> None:
+        for parts, amount in ((self._more, np.intc(1)), (self._less, np.intc(-1))):
+            if parts:
+                slots = np.frombuffer(b"".join(parts), np.intc).astype(np.intp)  # with others `add.at` takes tenfold
+                slots = slots[slots >= 0]  # an item that was asked for may be unknown to a new ledger
+                self._n = grown(self._n, int(slots.max(initial=-1)) + 1)
+                np.add.at(self._n, slots, amount)
+                parts.clear()
+
+    def of(self, slots: Slots) -> npt.NDArray[np.intc]:
+        self._count()
+        self._n = grown(self._n, int(slots.max(initial=-1)) + 1)
+        return self._n[slots]
 
 
 class Overlay:
@@ -82,16 +86,14 @@ class Overlay:
             return False
         if ranking.counted and ranking.slots:
             for key in _keys(ranking):
-                if self._shown[key].remove(ranking.slots):
-                    left = (each.slots or () for each in self.rankings.values() if each.counted and key in _keys(each))
-                    self._shown[key] = _Shown(chain.from_iterable(left))
+                self._shown[key].remove(ranking.slots)
         return True
 
     def rounds(self, variants: Iterable[str], segment: str = "") -> int:
         """Impressions of some variants, in one segment or in all traffic."""
         return sum(self._shown[key].rounds for name in variants if (key := (name, segment)) in self._shown)
 
-    def add_to(self, n: Floats, slots: Sequence[int], variants: Iterable[str], segment: str = "") -> None:
+    def add_to(self, n: Floats, slots: Slots, variants: Iterable[str], segment: str = "") -> None:
         """Add the impressions of these items to an array."""
         for name in variants:
             shown = self._shown.get((name, segment))

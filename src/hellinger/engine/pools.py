@@ -320,7 +320,7 @@ class Pools:
         sources = self.sources(variant)
         n, s = self.ledger.sums(slots, variants=sources, segment=segment)
         if self.overlay.rankings:
-            self.overlay.add_to(n, slots.tolist(), sources, segment)
+            self.overlay.add_to(n, slots, sources, segment)
         return n, s
 
     def _rounds(self, variant: str, segment: str = "") -> float:

@@ -19,7 +19,7 @@ from hellinger.engine.counters import Counters
 from hellinger.engine.desk import Desk
 from hellinger.engine.drafts import Draft, FeedbackRow, Query, Sorted
 from hellinger.engine.feedback import points
-from hellinger.engine.journal import SLICE, Journal, NotAppliedError, explained
+from hellinger.engine.journal import FAR, SLICE, Journal, NotAppliedError, explained
 from hellinger.engine.settings import Settings
 from hellinger.engine.snapshots import WORTH, Snapshots
 from hellinger.engine.state import HOUR
@@ -58,7 +58,8 @@ class Status(NamedTuple):
     """Whether rankings can be had, and what is wrong.
 
     ``name`` is ``ready``; ``degraded`` while the store is away (rankings come from memory alone, and feedback is
-    refused) or memory is made anew from the log; ``refusing`` where the log needs a newer version.
+    refused), memory is made anew from the log, or this copy is far behind it; ``refusing`` where the log needs a newer
+    version.
     """
 
     name: str
@@ -69,8 +70,12 @@ class Status(NamedTuple):
 class Service:
     """Ranks and learns, durably. Made by :meth:`start`, on a running event loop."""
 
-    def __init__(self, settings: Settings, store: Store, desk: Desk, counters: Counters, secret: bytes) -> None:
+    def __init__(
+        self, settings: Settings, store: Store, desk: Desk, counters: Counters, secret: bytes, *, leads: bool = True
+    ) -> None:
         self.settings = settings
+        self.leads = leads
+        """Whether this one does what one of several workers is enough for: snapshots, priors, dates of expiry."""
         self.counters = counters
         self.store = store
         self.desk = desk
@@ -93,10 +98,16 @@ class Service:
         self._chores = asyncio.create_task(self._keep_house(), name="chores")
 
     @classmethod
-    async def start(cls, settings: Settings, counters: Counters | None = None) -> Service:
-        """Open the store, fold the log, and be ready to rank."""
+    async def start(cls, settings: Settings, counters: Counters | None = None, *, worker: int | None = None) -> Service:
+        """Open the store, fold the log, and be ready to rank.
+
+        Parameters
+        ----------
+        worker
+            Which of several workers this is; their supervisor has reserved the database for all of them.
+        """
         began = time.perf_counter()
-        store = await asyncio.to_thread(open_store, settings.database, exclusive=True)
+        store = await asyncio.to_thread(open_store, settings.database, exclusive=worker is None)
         try:
             ledger = await asyncio.to_thread(recovery.recover, store, cache=settings.request_cache)
             secret = await asyncio.to_thread(store.secret)
@@ -104,7 +115,7 @@ class Service:
         except BaseException:
             store.close()
             raise
-        service = cls(settings, store, desk, counters or Counters(), secret)
+        service = cls(settings, store, desk, counters or Counters(), secret, leads=not worker)
         with suppress(StoreUnavailableError):
             await service.learn()
         gc.collect()
@@ -121,11 +132,12 @@ class Service:
         await asyncio.gather(*tasks, return_exceptions=True)
         await self.snapshots.stop()
         if self.journal.failure is None:
-            while drafts := self.desk.chores(now()):
+            while drafts := self.chores():
                 self.journal.write(drafts, lasting=True)
         await self.journal.close(self.settings.drain_seconds)
         if (
-            self.journal.failure is None
+            self.leads
+            and self.journal.failure is None
             and not self.journal.away
             and self.desk.ledger.seq - self.snapshots.seq >= WORTH
         ):
@@ -325,6 +337,8 @@ class Service:
             return Status(name, False, explained(failure))
         if self.journal.away:
             return Status("degraded", True, "the store cannot be reached; rankings come from memory alone")
+        if self.journal.behind > FAR:
+            return Status("degraded", False, f"{self.journal.behind} events of the log are not applied yet")
         return Status("ready", True)
 
     @property
@@ -350,11 +364,11 @@ class Service:
                 if time.monotonic() - swept > SWEEP:
                     swept = time.monotonic()
                     self.desk.sweep()
-                while drafts := self.desk.chores(now()):
+                while drafts := self.chores():
                     self.journal.write(drafts, lasting=True)
                     await asyncio.sleep(0)
                 await self.learn()
-                if not self.journal.away:
+                if self.leads and not self.journal.away:
                     await self.snapshots.consider(self.desk.ledger.seq)
             except StoreUnavailableError as error:
                 log.info("a chore is put off: %s", error)
@@ -376,8 +390,14 @@ class Service:
             self.journal.fail(desk.pools.failure)
             raise NotAppliedError(explained(desk.pools.failure))
 
+    def chores(self) -> list[Draft]:
+        """Drafts of what time itself does; one worker is enough to log that an item has expired, and all see it."""
+        return self.desk.chores(now(), expired=self.leads)
+
     async def learn(self) -> None:
         """Fit the priors that are due, in another thread; each is in force once the log has it."""
+        if not self.leads:
+            return
         for wanted in learning.due(self.desk.state):
             if self.journal.away:
                 return

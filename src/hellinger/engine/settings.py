@@ -78,6 +78,9 @@ class Settings(BaseModel):
         "Address", "127.0.0.1", "Address to listen on; any but this machine's own needs keys.", min_length=1
     )
     port: int = _setting("Address", 8000, "Port to listen on; 0 takes a free one.", ge=0, le=65535)
+    workers: int = _setting(
+        "Address", 1, "Processes behind the port, to use several cores; each has all items in memory.", ge=1, le=256
+    )
     title: str = _setting("Address", "Hellinger", "Name shown on the page and in the reference.", min_length=1)
 
     # Experiment -------------------------------------------------------------------------------------
@@ -132,7 +135,12 @@ class Settings(BaseModel):
     keys_file: Path | None = _setting(
         "Access", None, "File of API keys, made by `hellinger keys new`; none: no keys, this machine only."
     )
-    rate_limit: float = _setting("Access", 0.0, "Requests a second allowed to each key; 0: any number.", ge=0)
+    rate_limit: float = _setting(
+        "Access",
+        0.0,
+        "Requests a second allowed to each key; 0: any number. Each of several workers allows an equal share.",
+        ge=0,
+    )
     rate_burst: int | None = _setting(
         "Access", None, "Requests a key may make at once; none: those of two seconds at rate_limit.", ge=1
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from array import array
+from collections import defaultdict
 from collections.abc import Iterable
 
 import numpy as np
@@ -59,11 +61,14 @@ class State:
         ledger, overlay = self.ledger, self.overlay
         before = ledger.seq
         changes = ledger.apply(events, overlay.rankings)
+        others: defaultdict[tuple[str, str], list[array[int]]] = defaultdict(list)
         for name, ranking in changes.rankings:
             # of a ranking that was in the overlay, what ledger and overlay say together stays the same
             if not overlay.remove(name) and ranking.counted:
-                slots = np.array([slot for slot in ledger.slots_of(ranking) if slot >= 0], np.int64)
-                changes.counted[ranking.whose].append(slots)
+                others[ranking.whose].append(ledger.slots_of(ranking))
+        for whose, shown in others.items():  # an array for each ranking would take longer than to look its items up
+            slots = np.frombuffer(b"".join(shown), np.intc).astype(np.int64)
+            changes.counted[whose].append(slots[slots >= 0])
         self.dates.follow(changes)
         self.pools.follow(changes)
         if ledger.seq != before:

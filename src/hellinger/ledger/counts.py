@@ -65,7 +65,7 @@ class Counts:
 
     def _add_shown(self) -> None:
         if self._waiting:
-            shown = np.frombuffer(b"".join(self._shown), np.intc)
+            shown = np.frombuffer(b"".join(self._shown), np.intc).astype(np.intp)
             self._reach(int(shown.max()) + 1)
             np.add.at(self._n, shown, 1.0)
         self._shown, self._waiting = [], 0

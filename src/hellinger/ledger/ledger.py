@@ -180,7 +180,11 @@ class Ledger:
         """The items that a ranking showed: those that bore the names at its place in the log, −1 for none."""
         if request.slots is None:
             slots, since, names = self.catalogue.slots, self.catalogue["since"], self.catalogue.ids
-            found = [slots.get(item, -1) for item in request.items]
+            there: list[Any] = list(map(slots.get, request.items))
+            if there and None not in there and since[max(there)] <= request.through:  # slots are in the log's order
+                request.slots, request.items = array("i", there), tuple(map(names.__getitem__, there))
+                return request.slots
+            found = [-1 if slot is None else slot for slot in there]
             request.slots = array("i", [j if j >= 0 and since[j] <= request.through else -1 for j in found])
             # the catalogue's own strings: each read from the log is another one, and takes memory
             request.items = tuple(map(lambda j, item: names[j] if j >= 0 else item, found, request.items))

@@ -134,9 +134,11 @@ class Access:
     def __init__(self, settings: Settings, keys: Keys) -> None:
         self._keys = keys
         self._limit: RateLimit | None = None
+        self._allowed = settings.rate_limit
         if settings.rate_limit > 0:
             burst = settings.rate_burst or max(1, math.ceil(2 * settings.rate_limit))
-            self._limit = RateLimit(settings.rate_limit, burst)
+            # a key's requests reach all workers, which know nothing of each other's: each allows its share
+            self._limit = RateLimit(settings.rate_limit / settings.workers, max(1.0, burst / settings.workers))
 
     def admit(self, scope: Scope, headers: dict[bytes, bytes], entry: Entry) -> None:
         """Raise unless the request may go where it wants to; note who sends it."""
@@ -149,7 +151,7 @@ class Access:
         if self._limit is not None and entry.limited and (entry.level or not self._keys.required):
             wait = self._limit.wait(caller)
             if wait > 0.0:
-                message = f"at most {self._limit.rate:g} requests a second are allowed"
+                message = f"at most {self._allowed:g} requests a second are allowed"
                 raise ApiError(429, message, retry_after=math.ceil(wait))
 
     def _key(self, headers: dict[bytes, bytes], entry: Entry) -> Key:

@@ -11,6 +11,7 @@ from fastapi import FastAPI
 from hellinger.engine.service import Service
 from hellinger.engine.settings import Settings
 from hellinger.serve.assets import Assets
+from hellinger.serve.board import Board
 from hellinger.serve.exports import Exports
 from hellinger.serve.frame import make_app
 from hellinger.serve.keys import Keys
@@ -23,13 +24,21 @@ from hellinger.store import StoreUnavailableError
 __all__ = ["create_app"]
 
 
-def create_app(settings: Settings, keys: Keys) -> Shell:
-    """The whole service as an application; it opens its store when it is started, and lets go when it is stopped."""
-    metrics = Metrics()
+def create_app(settings: Settings, keys: Keys, *, worker: int | None = None, board: Board | None = None) -> Shell:
+    """The whole service as an application; it opens its store when it is started, and lets go when it is stopped.
+
+    Parameters
+    ----------
+    worker
+        Which of several workers this is.
+    board
+        Where the workers put up their figures for each other.
+    """
+    metrics = Metrics(board)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        service = await Service.start(settings, metrics.engine)
+        service = await Service.start(settings, metrics.engine, worker=worker)
         app.state.service = service
         app.state.live = Live(service, metrics, keys)
         app.state.exports = Exports(settings)

@@ -184,6 +184,7 @@ class Live:
 
     async def tick(self) -> None:
         """Look, and tell."""
+        self._metrics.publish()
         self._dismiss()
         readouts = {control: await self._readout(control) for control in {each.control for each in self._listeners}}
         self.rising.turn(now())
@@ -243,7 +244,7 @@ class Live:
         }
 
     def _sample(self) -> _Sample:
-        metrics = self._metrics
+        metrics = self._metrics.whole()
         statuses = [0] * 6
         for figures in metrics.routes.values():
             for status, count in figures.by_status.items():
@@ -275,7 +276,7 @@ class Live:
             (after.events - before.events) / seconds,
             percentile(self._edges, counts, 0.5),
             percentile(self._edges, counts, 0.99),
-            self._service.journal.waiting,
+            self._metrics.together("pending", self._service.journal.waiting),
             after.failed - before.failed,
         ]
 
@@ -283,13 +284,13 @@ class Live:
         first, last = self._samples[0], self._samples[-1]
         before = self._samples[-2] if len(self._samples) > 1 else last
         second = max(1e-3, last.time - before.time)
-        service, journal = self._service, self._service.journal
+        service, together = self._service, self._metrics.together
         commits = last.commits - first.commits
         return {
-            "degraded": service.status().name != "ready",
-            "waiting": journal.waiting,
-            "lag": service.lag,
-            "snapshot_age": service.snapshots.age,
+            "degraded": together("degraded", float(service.status().name != "ready")) > 0,
+            "waiting": int(together("pending", service.journal.waiting)),
+            "lag": together("store_lag_seconds", service.lag),
+            "snapshot_age": together("snapshot_age_seconds", service.snapshots.age),
             "up": time.time() - service.began,
             "listeners": len(self._listeners),
             "pools": {name: len(service.desk.pools.of(name)) for name in service.desk.variants},

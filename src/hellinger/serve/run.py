@@ -20,7 +20,7 @@ from hellinger.serve.protocol import protocol_for
 from hellinger.serve.shell import Shell
 from hellinger.store import StoreError
 
-__all__ = ["bind", "run"]
+__all__ = ["address", "bind", "prepare", "run", "serve"]
 
 _LOG = logging.getLogger("hellinger.serve")
 
@@ -33,11 +33,25 @@ def run(settings: Settings, app_factory: Callable[[], Shell]) -> None:
     app_factory
         Makes the application. It is called once the address is ours; what takes long belongs to its lifespan.
     """
+    prepare(settings)
+    serve(settings, app_factory, bind(settings.host, settings.port))
+
+
+def prepare(settings: Settings) -> None:
+    """Set up this process for serving."""
     logs.configure(level=settings.log_level, form=settings.log_format)
     # requests leave no cycles, and to look for them as usual takes 8 % of a ranking; never through everything, which
     # would hold up rankings for a tenth of a second and more
     gc.set_threshold(2_000, 50, 1_000_000)
-    listener = bind(settings.host, settings.port)
+
+
+def serve(
+    settings: Settings,
+    app_factory: Callable[[], Shell],
+    listener: socket.socket,
+    on_ready: Callable[[], None] | None = None,
+) -> None:
+    """Serve on a bound socket, as :func:`run` does; ``on_ready`` is called when requests are taken."""
     try:
         shell = app_factory()
         app = _Opened(shell)
@@ -54,7 +68,7 @@ def run(settings: Settings, app_factory: Callable[[], Shell]) -> None:
             server_header=False,
             timeout_graceful_shutdown=settings.drain_seconds,
         )
-        server = _Server(config, address(listener), shell)
+        server = _Server(config, address(listener), shell, on_ready)
         # uvicorn sends itself the signal again once all is done; by then it has been obeyed
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, _obeyed)
@@ -101,15 +115,18 @@ class _Opened:
 class _Server(uvicorn.Server):
     """uvicorn's, which says where it can be reached, and at the end lets go of those who only listen."""
 
-    def __init__(self, config: uvicorn.Config, where: str, shell: Shell) -> None:
+    def __init__(self, config: uvicorn.Config, where: str, shell: Shell, on_ready: Callable[[], None] | None) -> None:
         super().__init__(config)
         self._where = where
         self._shell = shell
+        self._on_ready = on_ready
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
             _LOG.info("listening on %s", self._where, extra={"address": self._where})
+            if self._on_ready is not None:
+                self._on_ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         for name in ("live", "exports"):  # who listens, or reads a long log, would keep the server waiting

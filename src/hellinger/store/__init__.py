@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from hellinger.store._contract import Appended, Store
-from hellinger.store._registry import available, open_store
+from hellinger.store._registry import available, open_store, reserve
 from hellinger.store.errors import StoreDamagedError, StoreError, StoreUnavailableError, StoreVersionError
 
 __all__ = [
@@ -19,4 +19,5 @@ __all__ = [
     "StoreVersionError",
     "available",
     "open_store",
+    "reserve",
 ]

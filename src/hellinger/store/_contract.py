@@ -71,6 +71,15 @@ class Store(Protocol):
         """Open the log at this URL, made or upgraded if need be."""
         ...
 
+    @classmethod
+    def reserve(cls, url: str) -> int | None:
+        """Ask to be the only service on the database at this URL, as ``open`` with ``exclusive=True`` does.
+
+        Gives the descriptor of a lock, which lasts until every process that has inherited it has closed it or ended;
+        None where the database is made for several services.
+        """
+        ...
+
     def append(self, events: Sequence[Row], after: int, limit: int = 1 << 62) -> Appended:
         """Write the events that are new, all or none; durable on return. At most ``limit`` others are returned."""
         ...

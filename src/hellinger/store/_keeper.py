@@ -31,14 +31,21 @@ class Keeper:
         Opens a connection for the thread.
     turn
         Held by whoever writes.
+    once_free
+        Takes a lock on the file as soon as it is free.
     """
 
     def __init__(
-        self, path: Path, connect: Callable[[], sqlite3.Connection], turn: AbstractContextManager[bool]
+        self,
+        path: Path,
+        connect: Callable[..., sqlite3.Connection],
+        turn: AbstractContextManager[bool],
+        once_free: Callable[[Callable[[], object]], object],
     ) -> None:
         self._path = path
         self._connect = connect
         self._turn = turn
+        self._once_free = once_free
         self._written = 0
         self._due = threading.Event()
         self._closed = False
@@ -61,22 +68,23 @@ class Keeper:
                 self._due.clear()
                 try:
                     while len(connections) < 2:
-                        connections.append(stack.enter_context(closing(self._connect())))
+                        connections.append(stack.enter_context(closing(self._connect("PRAGMA busy_timeout = 0"))))
                     self._checkpoint(*connections)
                 except (OSError, sqlite3.Error, StoreError) as error:  # whoever writes meets it too, and can report it
                     _LOG.warning("a checkpoint failed; the next will make up for it: %s", error)
 
     def _checkpoint(self, connection: sqlite3.Connection, reader: sqlite3.Connection) -> None:
-        """Copy what the log holds, and then, with the writer waiting, the little that was written meanwhile.
+        """Copy what the log holds, and then, with all writers waiting, the little that was written meanwhile.
 
-        SQLite starts the log over only when all of it has been copied.
+        SQLite starts the log over only when all of it has been copied. Writers of other processes wait for the file's
+        lock; this process's own for its turn, which it has at once when the copy is done.
         """
-        self._copy(connection, reader)
+        self._copy(connection, reader, "BEGIN")
         with self._turn:
-            self._copy(connection, reader)
+            self._copy(connection, reader, "BEGIN IMMEDIATE")
 
-    def _copy(self, connection: sqlite3.Connection, reader: sqlite3.Connection) -> None:
-        reader.execute("BEGIN")
+    def _copy(self, connection: sqlite3.Connection, reader: sqlite3.Connection, begin: str) -> None:
+        self._once_free(lambda: reader.execute(begin))
         try:
             reader.execute(_ANYTHING).fetchone()  # from now on, no more is copied than this reader sees
             _wal.mark(self._path)

@@ -10,7 +10,7 @@ from pathlib import Path
 from hellinger.errors import UnknownNameError
 from hellinger.store._contract import Store
 
-__all__ = ["available", "open_store"]
+__all__ = ["available", "open_store", "reserve"]
 
 
 @functools.cache
@@ -47,7 +47,19 @@ def open_store(url: str, *, exclusive: bool = False) -> Store:
     Appended(seqs=[1, 2, None], others=[])
     >>> store.close()
     """
+    return _named(url).open(url, exclusive=exclusive)
+
+
+def reserve(url: str) -> int | None:
+    """Ask to be the only service on a database that is made for one, for the processes that inherit the descriptor.
+
+    The lock ends with the last of them. None where the database is made for several services.
+    """
+    return _named(url).reserve(url)
+
+
+def _named(url: str) -> type[Store]:
     scheme = url.partition(":")[0]
     if scheme not in available():
         raise UnknownNameError("store", scheme, [f"{known}:" for known in available()])
-    return available()[scheme].open(url, exclusive=exclusive)
+    return available()[scheme]

@@ -124,6 +124,11 @@ class SqlStore(ABC):
     def close(self) -> None:
         """Let go of the database."""
 
+    @classmethod
+    def reserve(cls, url: str) -> int | None:
+        """Nothing to reserve: any number of services may share the database, unless a store says otherwise."""
+        return None
+
     def _begin(self) -> None:
         """Prepare, and let go of everything where that fails: at the end of a store's ``__init__``."""
         try:

@@ -10,6 +10,7 @@ copied. What it looks like: https://sqlite.org/fileformat2.html#walformat.
 
 from __future__ import annotations
 
+import fcntl
 import os
 from bisect import bisect_left
 from pathlib import Path
@@ -23,10 +24,14 @@ _FRAME_HEADER = 24
 
 
 def mark(path: Path) -> None:
-    """Note how much the log of this database holds: whatever is copied now needs all of it."""
-    salt, frames = _frames(path)
+    """Note how much the log of this database holds: whatever is copied now needs all of it.
+
+    One process at a time looks and notes, so that the note never says less than it did of the same log.
+    """
     descriptor = os.open(_note(path), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        salt, frames = _frames(path)
         os.pwrite(descriptor, salt + frames.to_bytes(8, "big"), 0)
     finally:
         os.close(descriptor)

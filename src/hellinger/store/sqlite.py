@@ -76,23 +76,23 @@ class SqliteStore(SqlStore):
         self._opened: tuple[int, int] | None = None
         self._looked = 0.0
         """Device and inode of the file, once it has been opened."""
-        self._held = self._hold() if exclusive else None
+        self._lock = _locked(path) if exclusive else None
         self._turn = threading.Lock()
         self._writer: sqlite3.Connection | None = None
-        self._keeper = Keeper(path, self._connect, self._turn)
+        self._keeper = Keeper(path, self._connect, self._turn, self._once_free)
         self._readers = Pool(lambda: self._connect("PRAGMA query_only = 1"))
         self._begin()
 
     @classmethod
     def open(cls, url: str, *, exclusive: bool) -> Self:
         """Open the file that the URL names, made if need be."""
-        address, given = settings(url, {"timeout": TIMEOUT})
-        prefix, path = address[: len("sqlite:///")], address[len("sqlite:///") :]
-        path, _, unknown = path.partition("?")
-        if prefix != "sqlite:///" or path in ("", ":memory:") or unknown:
-            form = "sqlite:///relative.db or sqlite:////absolute.db, with no setting but timeout"
-            raise ValueError(f"a URL of SQLite must be {form}, but got {url!r}")
-        return cls(Path(path).absolute(), timeout=given["timeout"], exclusive=exclusive)
+        path, timeout = _read(url)
+        return cls(path, timeout=timeout, exclusive=exclusive)
+
+    @classmethod
+    def reserve(cls, url: str) -> int | None:
+        """Ask to be the only service on the file."""
+        return _locked(_read(url)[0])
 
     def __repr__(self) -> str:
         return f"SqliteStore({str(self.path)!r})"
@@ -170,20 +170,6 @@ class SqliteStore(SqlStore):
             connection.exec_driver_sql("BEGIN IMMEDIATE")
             yield connection
 
-    def _hold(self) -> int:
-        """Be the only service on the file: the lock ends with the process, however that ends."""
-        lock = self.path.with_name(f"{self.path.name}.lock")
-        try:
-            descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError as error:
-            raise StoreUnavailableError(f"{lock} cannot be opened: {error.strerror}") from error
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            os.close(descriptor)
-            raise StoreUnavailableError(f"{self.path} is in use by another service, which holds {lock}") from error
-        return descriptor
-
     def close(self) -> None:
         """Close the file; the last to do so copies the write-ahead log into it."""
         self._readers.close()
@@ -194,9 +180,9 @@ class SqliteStore(SqlStore):
                     _wal.mark(self.path)  # the last to close the file copies what the log holds
                 self._writer.close()
                 self._writer = None
-        if self._held is not None:
-            os.close(self._held)
-            self._held = None
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
 
     # What SQLite does in its own way ------------------------------------------------------------------
 
@@ -205,7 +191,12 @@ class SqliteStore(SqlStore):
             try:  # said at length: a context manager written as a generator would cost as much as the row
                 with self._turn:
                     connection = self._the_writer()
-                    done = self._once_free(lambda: _insert_rows(connection, events))
+                    try:
+                        done = _insert_rows(connection, events)
+                    except sqlite3.OperationalError as error:
+                        if _code(error) != sqlite3.SQLITE_BUSY:
+                            raise
+                        done = self._insert_in_turn(connection, events)
                     self._keeper.wrote(sum(len(event[3]) for event in events) + _ROW_BYTES * len(events))
                     return done
             except sqlite3.Error as error:
@@ -213,6 +204,18 @@ class SqliteStore(SqlStore):
         with self._writing() as session:
             counts = [_insert_rows(session.connection, events[i : i + _ROWS]) for i in range(0, len(events), _ROWS)]
         return max(last for last, _ in counts), sum(added for _, added in counts)
+
+    def _insert_in_turn(self, connection: sqlite3.Connection, events: Sequence[Row]) -> tuple[int, int]:
+        """Wait for the file's lock first: to try with all rows bound, again and again, costs far more."""
+        self._once_free(lambda: connection.execute("BEGIN IMMEDIATE"))
+        try:
+            done = _insert_rows(connection, events)
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+        return done
 
     def _rows(self, statement: str, *values: object) -> list[Any]:
         with self._translated(), self._readers.borrow() as connection:
@@ -279,6 +282,32 @@ class SqliteStore(SqlStore):
             self._writer = None
             self._turn.release()
         return (StoreDamagedError if _code(error) in _DAMAGE else StoreUnavailableError)(message)
+
+
+def _read(url: str) -> tuple[Path, float]:
+    """The file that a URL names, and its timeout."""
+    address, given = settings(url, {"timeout": TIMEOUT})
+    prefix, path = address[: len("sqlite:///")], address[len("sqlite:///") :]
+    path, _, unknown = path.partition("?")
+    if prefix != "sqlite:///" or path in ("", ":memory:") or unknown:
+        form = "sqlite:///relative.db or sqlite:////absolute.db, with no setting but timeout"
+        raise ValueError(f"a URL of SQLite must be {form}, but got {url!r}")
+    return Path(path).absolute(), given["timeout"]
+
+
+def _locked(path: Path) -> int:
+    """Be the only service on the file: the lock ends with the process, however that ends."""
+    lock = path.with_name(f"{path.name}.lock")
+    try:
+        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise StoreUnavailableError(f"{lock} cannot be opened: {error.strerror}") from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(descriptor)
+        raise StoreUnavailableError(f"{path} is in use by another service, which holds {lock}") from error
+    return descriptor
 
 
 class _Session:

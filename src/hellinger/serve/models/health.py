@@ -19,7 +19,8 @@ class Ready(BaseModel):
     """Whether rankings can be had, and feedback given."""
 
     status: Literal["ready", "degraded", "refusing"] = Field(
-        description="Degraded: the store is away, or memory is being rebuilt. Refusing: the log needs a newer version."
+        description="Degraded: the store is away, memory is being rebuilt, or it is far behind the log. "
+        "Refusing: the log needs a newer version."
     )
     items: int
     waiting: int = Field(description="Events not yet in the log.")
