@@ -205,7 +205,7 @@ def test_what_may_pass_is_tried_again_under_the_same_key() -> None:
     answers = [
         httpx.ConnectError("refused"),
         httpx.ReadError("cut"),
-        *(httpx.Response(s) for s in (502, 503, 504, 429)),
+        *(httpx.Response(s) for s in (502, 503, 504, 429, 408)),
     ]
     client, script, waits = scripted(*answers, httpx.Response(200, json=RANKING))
     assert client.rank(1, exclude=["b"]).ids == ["a"]

@@ -19,7 +19,7 @@ __all__ = ["Retry", "exchange"]
 
 T = TypeVar("T")
 
-_AGAIN = frozenset({429, 502, 503, 504})
+_AGAIN = frozenset({408, 429, 502, 503, 504})
 """Statuses that say nothing against the request itself; 502 and 504 are a proxy's word for no answer."""
 _HOPELESS = (httpx.UnsupportedProtocol, httpx.LocalProtocolError)
 
