@@ -21,7 +21,7 @@ from hellinger.serve.answers import ApiError
 from hellinger.serve.export import Format
 from hellinger.store import StoreUnavailableError
 
-__all__ = ["ExportError", "Exports", "Streamed"]
+__all__ = ["Export", "ExportError", "Exports", "Streamed"]
 
 PART = 1 << 16
 """Bytes handed on at once; about twice as many wait in memory for a client that is slow."""
