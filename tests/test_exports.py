@@ -134,7 +134,12 @@ def test_an_export_that_cannot_begin_is_unavailable(
 
 def test_times_long_ago_and_far_ahead(service: served.Served) -> None:
     with httpx.Client(base_url=service.url, timeout=60) as client:
-        for since, until in (("1970-01-01T00:00:00Z", "1970-01-01T00:00:00Z"), ("9000-01-01", "9999-12-31")):
+        for since, until in (
+            ("1970-01-01T00:00:00Z", "1970-01-01T00:00:00Z"),
+            ("9000-01-01", "9999-12-31"),
+            ("9999-12-31T23:59:59.999999-23:59", "9999-12-31"),
+            ("0001-01-01", "0001-01-01T00:00:00+23:59"),
+        ):
             answer = client.get("/v1/export", params={"since": since, "until": until})
             assert (answer.status_code, answer.content) == (200, b"")
 

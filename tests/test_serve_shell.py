@@ -276,6 +276,14 @@ def test_each_key_has_a_pace_of_its_own() -> None:
     assert [ask(app, "GET", "/docs").status_code for _ in range(3)] == [200] * 3
 
 
+def test_each_of_several_workers_allows_its_share() -> None:
+    app = build(*KEYS, rate_limit=0.004, rate_burst=8, workers=4)
+    assert [ask(app, "GET", "/v1/items/a", role="read").status_code for _ in range(3)] == [200, 200, 429]
+    response = ask(app, "GET", "/v1/items/a", role="read")
+    assert "at most 0.004 requests a second" in error(response, 429, "rate_limited")
+    assert 900 <= int(response.headers["retry-after"]) <= 1000
+
+
 def test_without_keys_all_share_one_pace() -> None:
     app = build(rate_limit=0.001, rate_burst=1)
     assert [ask(app, "GET", "/v1/items/a").status_code for _ in range(2)] == [200, 429]

@@ -11,7 +11,7 @@ import orjson
 
 __all__ = ["Board"]
 
-FRESH = 5.0
+FRESH = 15.0
 """Seconds after which a worker that has put up nothing does not count as running."""
 
 

@@ -21,7 +21,7 @@ from hellinger.serve.answers import ApiError
 from hellinger.serve.export import Format
 from hellinger.store import StoreUnavailableError
 
-__all__ = ["ExportError", "Exports", "Streamed"]
+__all__ = ["Export", "ExportError", "Exports", "Streamed"]
 
 PART = 1 << 16
 """Bytes handed on at once; about twice as many wait in memory for a client that is slow."""
@@ -30,6 +30,8 @@ PATIENCE = 300.0
 _TOLD = 2000
 """Bytes that are logged of what a failed export said."""
 _RETRY = 10
+_FIRST, _LAST = -62_135_596_800_000, 253_402_300_799_000
+"""The times that can be written, in UTC: by an offset, a client may mean a day before or after them."""
 
 
 class ExportError(Exception):
@@ -114,7 +116,7 @@ class Exports:
         command = [sys.executable, "-m", "hellinger", "export", "--format", form, "--output", "-"]
         for flag, at in (("--since", first), ("--until", last)):
             if at is not None:
-                command += [flag, datetime.fromtimestamp(at / 1000, UTC).isoformat()]
+                command += [flag, datetime.fromtimestamp(min(max(at, _FIRST), _LAST) / 1000, UTC).isoformat()]
         errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the export
         return start(command, self._database, stdout=subprocess.PIPE, stderr=errors), errors
 

@@ -89,11 +89,12 @@ class _Supervisor:
             signal.signal(number, self._stop)
         try:
             while self._workers or not self._stopping:
-                for index in [index for index, due in self._due.items() if due <= time.monotonic()]:
+                now = time.monotonic()
+                for index in [index for index, due in self._due.items() if due <= now]:
                     self._start(index)
                 pipes = {worker.pipe: index for index, worker in self._workers.items()}
-                pause = min(self._due.values(), default=time.monotonic() + 1.0) - time.monotonic()
-                for pipe in wait(list(pipes), max(0.0, min(1.0, pause))):
+                pause = min([due - now for due in self._due.values() if due > now], default=1.0)
+                for pipe in wait(list(pipes), min(1.0, pause)):
                     self._hear(pipes[pipe])  # type: ignore[index]
         finally:
             for worker in self._workers.values():  # only after a failure of the supervisor's own
@@ -104,14 +105,15 @@ class _Supervisor:
     def _stop(self, number: int, _frame: FrameType | None) -> None:
         """End all: in order at the first signal; a second SIGINT is passed on, and does not wait for requests."""
         given = number if self._stopping else signal.SIGTERM
-        if not self._stopping:
-            self._stopping = True
-            self._due.clear()
-            self._listener.close()  # with the last worker's, nobody listens any more
+        self._stopping = True
+        self._listener.close()  # with the last worker's, nobody listens any more
         for worker in list(self._workers.values()):
             worker.process.send_signal(given)
 
     def _start(self, index: int) -> None:
+        """Start a worker; a signal may come at any moment."""
+        if self._listener.fileno() < 0:  # closed by a signal
+            return
         ours, theirs = Pipe()
         passed = [theirs.fileno(), self._listener.fileno(), *([] if self._lock is None else [self._lock])]
         try:
@@ -121,6 +123,11 @@ class _Supervisor:
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,  # ctrl-C reaches the supervisor alone
             )
+        except (OSError, ValueError) as error:
+            ours.close()
+            if not self._stopping:  # else the listener was closed meanwhile
+                self._put_off(index, f"could not be started ({error})")
+            return
         finally:
             theirs.close()
         worker = self._workers[index] = _Worker(process, ours)
@@ -153,21 +160,20 @@ class _Supervisor:
         if self._stopping:
             self._status = self._status or (1 if worker.ready and status else 0)
             return
-        if not self._served:
-            raise ValueError(worker.failure or f"the first worker ended with status {status} before it was ready")
+        if worker.failure is not None and not self._served:
+            raise ValueError(worker.failure)
         if time.monotonic() - worker.began > LASTING:
             self._pauses[index] = FIRST_PAUSE
+        self._put_off(index, f"ended with status {status}{f' ({worker.failure})' if worker.failure else ''}")
+
+    def _put_off(self, index: int, why: str) -> None:
+        """Start a worker again after a pause; if it is the first, and none has ever served, end."""
+        if not self._served:
+            raise ValueError(f"the first worker {why} before it was ready")
         pause = self._pauses[index]
         self._pauses[index] = min(LONGEST_PAUSE, 2.0 * pause)
         self._due[index] = time.monotonic() + pause
-        _LOG.error(
-            "worker %d ended with status %d%s; it is started again in %.1f s",
-            index,
-            status,
-            f" ({worker.failure})" if worker.failure else "",
-            pause,
-            extra={"worker": index},
-        )
+        _LOG.error("worker %d %s; it is started again in %.1f s", index, why, pause, extra={"worker": index})
 
 
 # In the worker ---------------------------------------------------------------------------------------
