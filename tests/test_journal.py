@@ -475,3 +475,29 @@ def test_a_copy_far_behind_is_not_ready_until_it_has_caught_up(
             assert max(ahead for _, ahead in pages) <= 1, "one page is applied before the next is read"
 
     run(scenario)
+
+
+def test_much_feedback_is_taken_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if it had come at once: duplicates within it, and the places of what was rejected."""
+    monkeypatch.setattr("hellinger.engine.service.PART", 3)
+
+    async def scenario() -> None:
+        async with running(tmp_path, seed=1) as (service, _):
+            sizes: list[int] = []
+            sort = service.desk.sort
+
+            def noted(given: Any, at: int) -> Any:
+                sizes.append(len(given))
+                return sort(given, at)
+
+            monkeypatch.setattr(service.desk, "sort", noted)
+            await service.describe(items("a", "b", "c", "d"))
+            made = await service.rank(Query(4))
+            rows = [(made["request_id"], item, "click", 1.0, None) for item in ("a", "b", "x", "c", "a", "d", "y")]
+            rows.append(("A" * 22, "a", "click", 1.0, None))
+            outcome = await service.feedback(rows)
+            assert sizes == [3, 3, 2]
+            assert outcome[:4] == (4, 1, 0, 1)
+            assert [index for index, _ in outcome.rejected] == [2, 6]
+
+    run(scenario)

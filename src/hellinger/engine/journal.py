@@ -18,7 +18,7 @@ from hellinger.events import Logged
 from hellinger.ledger import UnknownKindError, spoken_of
 from hellinger.store import Store, StoreError, StoreUnavailableError
 
-__all__ = ["Journal", "JournalFullError", "NotAppliedError", "explained"]
+__all__ = ["FAR", "SLICE", "Journal", "JournalFullError", "NotAppliedError", "explained", "pause"]
 
 log = logging.getLogger(__name__)
 
@@ -34,8 +34,13 @@ FAR = 5 * READ
 """Events that a copy may be behind the log and still be fit to rank."""
 
 
-SLICE = 500
-"""Events that are applied at once, while rankings wait: some milliseconds."""
+SLICE = 250
+"""Events that are applied at once, while rankings wait: a millisecond or two."""
+
+
+async def pause(begun: float) -> None:
+    """Let rankings have as long as has passed since a moment (``time.perf_counter``), at the end of a slice."""
+    await asyncio.sleep(time.perf_counter() - begun)
 
 
 class JournalFullError(StoreUnavailableError):
@@ -286,15 +291,18 @@ class Journal:
             self._apply_next()
 
     def _apply_next(self) -> None:
-        """Apply the next slice of what the log has got; where there are more, others get their turn first."""
-        batch = self._batches[0]
+        """Apply the next slice of what the log has got; rankings have as long as that took before there is another.
+
+        A ranking needs several turns of the loop: were there a slice in each, it would wait for them all.
+        """
+        batch, begun = self._batches[0], time.perf_counter()
         try:
             if self.failure is not None:
                 raise self.failure
             if batch.begin():
                 self.desk.forget(batch.lost)
             if not batch.apply(self.desk):
-                self._loop.call_soon(self._apply_next)
+                self._loop.call_later(time.perf_counter() - begun, self._apply_next)
                 return
             self.desk.ledger.requests.release(chain(batch.holds, *(entry.holds for entry in batch.entries)))
         except Exception as error:

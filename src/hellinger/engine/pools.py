@@ -20,8 +20,8 @@ __all__ = ["SLICE", "Learning", "Pools"]
 
 Learning = Literal["isolated", "shared"]
 
-SLICE = 2_000
-"""Items that a pool takes in at once, while rankings wait: some milliseconds."""
+SLICE = 500
+"""Items that a pool takes in at once, while rankings wait: a millisecond or two."""
 
 
 class _Derived:

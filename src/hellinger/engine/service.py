@@ -10,16 +10,16 @@ import logging
 import re
 import time
 from base64 import urlsafe_b64encode
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from hellinger.engine import learning
 from hellinger.engine.counters import Counters
 from hellinger.engine.desk import Desk
 from hellinger.engine.drafts import Draft, FeedbackRow, Query, Sorted
 from hellinger.engine.feedback import points
-from hellinger.engine.journal import FAR, SLICE, Journal, NotAppliedError, explained
+from hellinger.engine.journal import FAR, SLICE, Journal, NotAppliedError, explained, pause
 from hellinger.engine.settings import Settings
 from hellinger.engine.snapshots import WORTH, Snapshots
 from hellinger.engine.state import HOUR
@@ -34,12 +34,16 @@ __all__ = ["Outcome", "Service", "Status", "make_desk"]
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 CHORES = 0.25
 """Seconds between two rounds of chores."""
 PATIENCE = 2.0
 """Seconds that a reading of the log may take."""
 _REQUEST = re.compile(r"[A-Za-z0-9_-]{22}").fullmatch
 """What every request's name looks like: see ``hellinger.events.new_request``."""
+PART = 1_000
+"""Feedback that is classified at once, while rankings wait: a millisecond."""
 SWEEP = 60.0
 """Seconds between two looks for contents beyond hope."""
 
@@ -214,12 +218,36 @@ class Service:
         return {"variant": request.variant, "items": request.items, "scores": [None] * len(request.items)}
 
     async def feedback(self, given: Sequence[FeedbackRow]) -> Outcome:
-        """Take feedback in; what is accepted is durable, and the next ranking knows of it."""
-        return await self._take([one[0] for one in given], lambda: self.desk.sort(given, now()))
+        """Take feedback in; what is accepted is durable, and the next ranking knows of it.
+
+        Much of it is taken in parts, so that rankings do not wait. Where one fails, those before have been accepted:
+        sent again, they are duplicates.
+        """
+        return await self._in_parts(
+            given, lambda part: self._take([one[0] for one in part], lambda: self.desk.sort(part, now()))
+        )
 
     async def seen(self, given: Sequence[tuple[str, str]]) -> Outcome:
         """Take confirmed impressions in."""
-        return await self._take([name for name, _ in given], lambda: self.desk.sort_seen(given, now()))
+        return await self._in_parts(
+            given, lambda part: self._take([name for name, _ in part], lambda: self.desk.sort_seen(part, now()))
+        )
+
+    async def _in_parts(self, given: Sequence[T], take: Callable[[Sequence[T]], Awaitable[Outcome]]) -> Outcome:
+        """What became of all, taken ``PART`` at a time."""
+        if len(given) <= PART:
+            return await take(given)
+        whole = Outcome(0, 0, 0, 0, [])
+        for start in range(0, len(given), PART):
+            part = await take(given[start : start + PART])
+            whole = Outcome(
+                whole.accepted + part.accepted,
+                whole.duplicate + part.duplicate,
+                whole.late + part.late,
+                whole.unknown + part.unknown,
+                whole.rejected + [(start + index, reason) for index, reason in part.rejected],
+            )
+        return whole
 
     async def _take(self, names: Sequence[str], sort: Callable[[], Sorted]) -> Outcome:
         """Recall these rankings, and keep them in memory until what is said of them has taken effect."""
@@ -275,8 +303,10 @@ class Service:
         drafts: list[Draft] = []
         last = list({item["id"]: item for item in items}.values())  # of several with one id the last one counts
         for start in range(0, len(last), SLICE):
+            begun = time.perf_counter()
             drafts += self.desk.describe(last[start : start + SLICE], now())
-            await asyncio.sleep(0)  # rankings go on meanwhile
+            if start + SLICE < len(last):
+                await pause(begun)
         await self.journal.write(drafts)
         return added, len(drafts) - added, len(names) - len(drafts)
 
@@ -379,10 +409,12 @@ class Service:
         """Let the pools look up what has changed; rankings are made between two slices."""
         desk = self.desk
         try:
+            begun = time.perf_counter()
             for _ in desk.pools.catch_up():
-                await asyncio.sleep(0)
+                await pause(begun)
                 if self.desk is not desk:
                     return
+                begun = time.perf_counter()
         except Exception:
             if desk.pools.failure is None or self.desk is not desk:
                 raise
