@@ -47,6 +47,7 @@ bench: install  ## Measure speed, as ratios within one run
 	$(BIN)/python benchmarks/shell.py
 	$(BIN)/python benchmarks/store.py
 	$(BIN)/python benchmarks/service.py
+	$(BIN)/python benchmarks/workers.py
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/experiment.py
 

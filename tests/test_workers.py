@@ -21,6 +21,7 @@ from crowd import WEIGHTS, Client, Crowd, stable
 from hellinger.ledger import Ledger, recovery
 from hellinger.store import open_store
 from live import Launcher, LostError, Service, hang_up, until
+from throwaway import Server
 
 SETTINGS = {"weights": json.dumps(WEIGHTS), "request_cache": 50, "workers": 2, "seed": 1, "poll_ms": 20}
 
@@ -202,6 +203,26 @@ def test_sigterm_drains_every_worker(service: Service, launcher: Launcher) -> No
     service.start()
     crowd.settle()
     assert "late-499" in service.counts()
+
+
+def test_on_postgresql(launcher: Launcher, tmp_path: Path, postgresql: Server) -> None:
+    """A database that several services share needs no lock, and another service may join the workers."""
+    database = postgresql.fresh()
+    with Service(launcher, tmp_path, database, **SETTINGS) as service:
+        service.start().add(*stable())
+        until(lambda: workers_up(service) == 2)
+        with Service(launcher, tmp_path, database, weights=SETTINGS["weights"], poll_ms=20) as another:
+            another.start()
+            crowd = Crowd([Client(number, [service, another]) for number in range(3)])
+            crowd.begin()
+            crowd.work(150)
+            crowd.end()
+            hang_up()
+            crowd.settle()
+            agree(service, crowd)
+            assert another.stop() == 0
+        hang_up()
+        assert service.stop() == 0
 
 
 def test_a_second_service_on_the_file_is_refused(service: Service, launcher: Launcher) -> None:
