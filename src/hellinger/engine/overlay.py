@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 
 import numpy as np
@@ -83,9 +83,16 @@ class Overlay:
         if ranking.counted and ranking.slots:
             for key in _keys(ranking):
                 if self._shown[key].remove(ranking.slots):
-                    left = (each.slots or () for each in self.rankings.values() if each.counted and key in _keys(each))
+                    left = (each.slots for each in self.rankings.values() if each.counted and key in _keys(each))
                     self._shown[key] = _Shown(chain.from_iterable(left))
         return True
+
+    def look_up(self, slots_of: Callable[[Request], object]) -> None:
+        """Let every ranking have its slots looked up anew, after items were forgotten."""
+        rankings, self.rankings, self._shown = self.rankings, {}, {}
+        for name, ranking in rankings.items():
+            slots_of(ranking)
+            self.add(name, ranking)
 
     def rounds(self, variants: Iterable[str], segment: str = "") -> int:
         """Impressions of some variants, in one segment or in all traffic."""

@@ -59,6 +59,8 @@ class State:
         ledger, overlay = self.ledger, self.overlay
         before = ledger.seq
         changes = ledger.apply(events, overlay.rankings)
+        if changes.forgotten:
+            overlay.look_up(ledger.slots_of)
         for name, ranking in changes.rankings:
             # of a ranking that was in the overlay, what ledger and overlay say together stays the same
             if not overlay.remove(name) and ranking.counted:

@@ -58,7 +58,13 @@ async def matching(
     With ``rises`` only the rising match, in their own order.
     """
     held = desk.ledger.catalogue
-    slots = held.kept() if rises is None else rises.slots
+    places = held.added()
+    if rises is None:
+        slots = held.kept()
+    else:
+        here = rises.slots < places.size  # all, unless memory was made anew from the log
+        slots = rises.slots[here]
+        slots = slots[places[slots] == rises.added[here]]
     if state in STATES:
         slots = slots[held["state"][slots] == STATES.index(state)]
     elif state is not None:
@@ -74,19 +80,17 @@ async def matching(
             found += [slot for slot in slots[start : start + _AT_ONCE].tolist() if search in names[slot]]
             await asyncio.sleep(0)
         slots = np.array(found, np.int64)
-    if sort == "rising":
-        return slots
-    return await _ordered(desk, slots, sort, reverse)
+    if sort != "rising":
+        slots = await asyncio.to_thread(_ordered, desk.ledger.views(), slots, places, sort, reverse)
+    return slots[held["since"][slots] == places[slots]]  # a slot may have got another item meanwhile
 
 
-async def _ordered(desk: Desk, slots: Slots, sort: str, reverse: bool) -> Slots:
-    if sort in ("newest", "oldest"):
-        return slots[::-1] if (sort == "newest") != reverse else slots
-    return await asyncio.to_thread(_by_counts, desk.ledger.views(), slots[::-1], sort, reverse)
-
-
-def _by_counts(views: list[Columns], newest: Slots, sort: str, reverse: bool) -> Slots:
+def _ordered(views: list[Columns], slots: Slots, places: Slots, sort: str, reverse: bool) -> Slots:
     """In a thread: a million contents take a tenth of a second, in which rankings go on."""
+    oldest = slots[np.argsort(places[slots])]
+    if sort in ("newest", "oldest"):
+        return oldest[::-1] if (sort == "newest") != reverse else oldest
+    newest = oldest[::-1]
     n, s = added(((n[newest], s[newest]) for n, s in views), newest.size)
     by = {"impressions": n, "rewards": s, "estimate": s / np.maximum(n, 1)}[sort]
     order: Slots = np.argsort(by if reverse else -by, kind="stable")
