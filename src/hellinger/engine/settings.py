@@ -127,7 +127,7 @@ class Settings(BaseModel):
     forget_hours: float | None = _setting(
         "Pool",
         48.0,
-        "Hours after which an item that expired or was deleted leaves memory; none: never. At least attribution_hours + 1.",
+        "Hours after which an expired or deleted item leaves memory, at least attribution_hours + 1; none: never.",
         gt=0,
     )
     segment_enough: float | None = _setting(

@@ -82,7 +82,8 @@ async def matching(
         slots = np.array(found, np.int64)
     if sort != "rising":
         slots = await asyncio.to_thread(_ordered, desk.ledger.views(), slots, places, sort, reverse)
-    return slots[held["since"][slots] == places[slots]]  # a slot may have got another item meanwhile
+    same: npt.NDArray[np.bool_] = held["since"][slots] == places[slots]
+    return slots[same]  # a slot may have got another item meanwhile
 
 
 def _ordered(views: list[Columns], slots: Slots, places: Slots, sort: str, reverse: bool) -> Slots:
