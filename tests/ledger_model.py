@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -268,12 +269,21 @@ _import = st.tuples(
 )
 _leave = st.tuples(st.just("leave"), st.sampled_from(VARIANTS), st.sampled_from(NAMES), st.booleans())
 _forget = st.tuples(st.just("forget"), st.lists(st.integers(0, 12), max_size=4))
+_replace = st.tuples(st.just("replace"), st.sampled_from(NAMES), st.sampled_from(NAMES))
 _wait = st.tuples(st.just("wait"), st.sampled_from([1, 100, 70_000, 10**8, -50_000]))
 _often = (_item, _item, _rank, _rank, _feedback, _feedback, _feedback)
-commands = st.lists(st.one_of(*_often, _seen, _state, _import, _leave, _wait, _forget), max_size=50)
+commands = st.lists(st.one_of(*_often, _seen, _state, _import, _leave, _wait, _forget, _replace), max_size=50)
 """Things that happen, to be made events by :func:`written`. Contents are there to begin with."""
 
 START = 1_700_000_000_000
+
+
+def _parts(happening: Command) -> list[Command]:
+    """An item replaced is one deleted, forgotten, and another in its slot."""
+    if happening[0] != "replace":
+        return [happening]
+    _, name, other = happening
+    return [("state", name, "deleted", True), ("forget", []), ("item", other, [], None)]
 
 
 def written(happenings: Sequence[Command]) -> Log:
@@ -281,7 +291,7 @@ def written(happenings: Sequence[Command]) -> Log:
     log, at = Log(), START
     ranks: list[Logged] = []
     begin: list[Command] = [("item", name, [], None) for name in NAMES[:2]]
-    for happening in [*begin, *happenings]:
+    for happening in chain(begin, *map(_parts, happenings)):
         number = len(log.events) + 1
         match happening:
             case "wait", step:

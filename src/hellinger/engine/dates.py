@@ -45,7 +45,7 @@ class Dates:
     def _begin(self) -> None:
         """Look up the dates of all items."""
         slots = np.flatnonzero(self._catalogue["state"][: len(self._catalogue.ids)] == SHOWN)
-        self._heap = list(self._dues(slots[np.argsort(self._due(slots))]))
+        self._heap = list(self._dues(slots[np.argsort(self._due(slots), kind="stable")]))
 
     def expired(self, slots: Slots) -> npt.NDArray[np.bool_]:
         """Which of these items have expired, though the log still says that they are shown."""
