@@ -88,7 +88,7 @@ async def matching(
 
 def _ordered(views: list[Columns], slots: Slots, places: Slots, sort: str, reverse: bool) -> Slots:
     """In a thread: a million contents take a tenth of a second, in which rankings go on."""
-    oldest = slots[np.argsort(places[slots])]
+    oldest = slots[np.argsort(places[slots], kind="stable")]
     if sort in ("newest", "oldest"):
         return oldest[::-1] if (sort == "newest") != reverse else oldest
     newest = oldest[::-1]
