@@ -90,15 +90,12 @@ def folded(contents: int, groups: int) -> Ledger:
     """What all contents and so many groups of events fold to."""
     ledger = Ledger()
     held = ledger.catalogue
-    held.ids = [f"article-{i}" for i in range(contents)]
-    held.slots = {name: slot for slot, name in enumerate(held.ids)}
-    for number in range(20):
-        held.know((f"section-{number}",))
     places = np.arange(contents)
     columns: dict[str, Any] = {"since": places + 1, "said": places + 1, "added_at": AT, "tags": places % 20 + 1}
     for name, array in held.columns.items():
         held.columns[name] = np.broadcast_to(columns.get(name, 0), contents).astype(array.dtype)
-    held.live = contents
+    sections = [(f"section-{number}",) for number in range(20)]
+    held.restore([f"article-{i}" for i in range(contents)], [(), *sections])
     group = np.arange(groups)
     rewarded = group[: max(0, groups - LAG)]
     for number, variant in enumerate(VARIANTS):

@@ -18,6 +18,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from hellinger.engine.drafts import WRITER
+from hellinger.events import Event, new_token, now
+from hellinger.ledger import recovery
 from hellinger.store import open_store
 from live import Launcher, LostError, Service, hang_up
 
@@ -105,7 +108,9 @@ class HttpLife:
         ]
         for user in users:
             user.start()
-        time.sleep(seconds)
+        for _ in range(3):
+            time.sleep(seconds / 3)
+            self._forget()
         if self.rng.random() < 0.5:  # in the middle of it all
             service = self.rng.choice(self.services)
             service.kill()
@@ -117,6 +122,15 @@ class HttpLife:
             user.join()
         if self._wrong:
             raise self._wrong[0]
+
+    def _forget(self) -> None:
+        """Forget what has left, as a service would after ``forget_hours``; more of it than there is, and twice."""
+        with closing(open_store(self.database)) as store:
+            left = list(recovery.recover(store).catalogue.left)
+            fields = {"since": [*left, *left, *range(20)], "writer": WRITER}
+            store.append([Event.of(f"forget/{new_token()}", "forget", now(), fields)], store.last())
+        with self._turn:
+            self.done["forgotten"] = self.done.get("forgotten", 0) + len(left)
 
     def _user(self, rng: random.Random) -> None:
         actions: dict[Action, int] = {

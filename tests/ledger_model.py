@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ class Content:
     expires_at: int
     tags: tuple[str, ...]
     state: str = "shown"
+    left_at: int = 0
     gone: dict[str, dict[str, Any]] = field(default_factory=dict)
     n: dict[tuple[str, str], float] = field(default_factory=lambda: defaultdict(float))
     s: dict[tuple[str, str], float] = field(default_factory=lambda: defaultdict(float))
@@ -51,7 +53,8 @@ def contents(events: Sequence[Logged]) -> dict[str, Content]:
                 continue
             revived = content.state == "expired" and date != content.expires_at and (date == 0 or date > event.at)
             content.said, content.expires_at, content.tags = event.seq, date, tags
-            content.state = "shown" if revived else content.state
+            if revived:
+                content.state, content.left_at = "shown", 0
         elif event.kind == "state" and content is not None:
             wanted = fields["state"]
             if wanted == "deleted":
@@ -61,7 +64,10 @@ def contents(events: Sequence[Logged]) -> dict[str, Content]:
             elif wanted == "shown":
                 content.state = "shown" if content.state == "hidden" else content.state
             elif content.state == "shown" and content.expires_at == fields["expires_at"]:
-                content.state = "expired"
+                content.state, content.left_at = "expired", event.at
+        elif event.kind == "forget":
+            for name in [n for n, c in held.items() if c.since in fields["since"] and c.state == "expired"]:
+                del held[name]
         elif event.kind == "leave" and content is not None and content.since == fields["since"]:
             content.gone[fields["variant"]] = {
                 "reason": fields["reason"],
@@ -154,6 +160,7 @@ class Model:
         assert ledger.seq == (self.events[-1].seq if self.events else 0)
         assert set(held.slots) == set(self.contents)
         assert held.live == sum(content.state == "shown" for content in self.contents.values())
+        self._check_slots(ledger)
         places = {key for key in self.rounds if self.rounds[key]}
         assert places <= set(ledger.counts)
         for key in ledger.counts:
@@ -161,7 +168,7 @@ class Model:
         for name, content in self.contents.items():
             slot = held.slots[name]
             assert held.ids[slot] == name
-            for column in ("since", "said", "added_at", "expires_at"):
+            for column in ("since", "said", "added_at", "expires_at", "left_at"):
                 assert held[column][slot] == getattr(content, column), column
             assert (STATES[held["state"][slot]], held.tags_of(slot)) == (content.state, content.tags)
             assert {v: left[slot] for v, left in ledger.gone.items() if slot in left} == content.gone
@@ -182,6 +189,24 @@ class Model:
                 requests, impressions, reward = series.totals.get(variant, zeros)
                 together = Pages(pages.count, pages.squares, pages.largest, pages.most)
                 Totals(variant, int(requests), int(impressions), reward, together).check()
+
+    def _check_slots(self, ledger: Ledger) -> None:
+        """Every slot has an item, or one that was deleted, or is free and has nothing; tag sets are those of items."""
+        held = ledger.catalogue
+        left = [content.since for content in self.contents.values() if content.state == "expired"]
+        assert set(left) <= set(held.left)
+        taken = set(held.slots.values()) | set(held.left.values())
+        assert len(held.slots) + len(held.left) == len(taken) + len(left)
+        assert len(held.free) == len(set(held.free))
+        assert taken | set(held.free) == set(range(len(held.ids)))
+        assert not taken & set(held.free)
+        for slot in held.free:
+            assert (held.ids[slot], held["since"][slot]) == ("", 0)
+            assert not any(slot in gone for gone in ledger.gone.values())
+            for variant, segment in ledger.counts:
+                assert [sums[0] for sums in ledger.sums([slot], variants=[variant], segment=segment)] == [0, 0]
+        numbers = held["tags"][sorted(taken)].tolist()
+        assert {held.tag_sets[number] for number in numbers} | {()} == set(held.tag_sets)
 
 
 # Logs -----------------------------------------------------------------------------------------------------
@@ -243,14 +268,22 @@ _import = st.tuples(
     ),
 )
 _leave = st.tuples(st.just("leave"), st.sampled_from(VARIANTS), st.sampled_from(NAMES), st.booleans())
+_forget = st.tuples(st.just("forget"), st.lists(st.integers(0, 12), max_size=4))
+_replace = st.tuples(st.just("replace"), st.sampled_from(NAMES), st.sampled_from(NAMES))
 _wait = st.tuples(st.just("wait"), st.sampled_from([1, 100, 70_000, 10**8, -50_000]))
-commands = st.lists(
-    st.one_of(_item, _item, _rank, _rank, _feedback, _feedback, _feedback, _seen, _state, _import, _leave, _wait),
-    max_size=50,
-)
+_often = (_item, _item, _rank, _rank, _feedback, _feedback, _feedback)
+commands = st.lists(st.one_of(*_often, _seen, _state, _import, _leave, _wait, _forget, _replace), max_size=50)
 """Things that happen, to be made events by :func:`written`. Contents are there to begin with."""
 
 START = 1_700_000_000_000
+
+
+def _parts(happening: Command) -> list[Command]:
+    """An item replaced is one deleted, forgotten, and another in its slot."""
+    if happening[0] != "replace":
+        return [happening]
+    _, name, other = happening
+    return [("state", name, "deleted", True), ("forget", []), ("item", other, [], None)]
 
 
 def written(happenings: Sequence[Command]) -> Log:
@@ -258,7 +291,7 @@ def written(happenings: Sequence[Command]) -> Log:
     log, at = Log(), START
     ranks: list[Logged] = []
     begin: list[Command] = [("item", name, [], None) for name in NAMES[:2]]
-    for happening in [*begin, *happenings]:
+    for happening in chain(begin, *map(_parts, happenings)):
         number = len(log.events) + 1
         match happening:
             case "wait", step:
@@ -300,6 +333,9 @@ def written(happenings: Sequence[Command]) -> Log:
                 ]
                 fields = {"batch": str(number), "variant": variant, "segment": segment, "rows": told}
                 log.append(Event.of(f"import/{number}", "import", at, fields))
+            case "forget", since:
+                fields = {"since": since or [e.seq for e in log.events if e.kind == "item"], "writer": "0"}
+                log.append(Event.of(f"forget/{number}", "forget", at, fields))
             case "leave", variant, name, right:
                 held = contents(log.events).get(name)
                 since = held.since if held is not None and right else 0

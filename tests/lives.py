@@ -190,11 +190,12 @@ class Life:
             "enough": rng.choice([None, 0, 4]),
             "sticky": rng.random() < 0.5,
         }
+        forget_after = rng.choice([None, 0, 0, 2 * WINDOW])
         variants = {name: rng.choice(POLICIES) for name in ("one", "two")}
         cache = rng.choice([0, 1, 3, 1000])
-        self.copies = [Copy(self.log, cache, variants, seed=j, **options) for j in range(2)]
+        self.copies = [Copy(self.log, cache, variants, seed=j, forget_after=forget_after, **options) for j in range(2)]
         self.rankings: list[str] = []
-        self.trace: list[str] = [f"{variants} {options} cache={cache}"]
+        self.trace: list[str] = [f"{variants} {options} cache={cache} {forget_after=}"]
 
     def live(self) -> None:
         """Live, and compare from time to time; an error says how it came to it."""

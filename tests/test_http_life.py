@@ -15,8 +15,10 @@ from throwaway import Server
 def test_on_sqlite(launcher: Launcher, tmp_path: Path, seed: int) -> None:
     done = HttpLife(seed, launcher, tmp_path, f"sqlite:///{tmp_path}/log.db").live(rounds=2, seconds=1.5)
     assert min(done["rank 200"], done["feedback 200"], done["describe 200"]) > 20
+    assert done["forgotten"] > 0
 
 
 def test_two_replicas_on_postgresql(launcher: Launcher, tmp_path: Path, postgresql: Server) -> None:
     done = HttpLife(2, launcher, tmp_path, postgresql.fresh(), replicas=2).live(rounds=2, seconds=1.5)
     assert min(done["rank 200"], done["feedback 200"], done["describe 200"]) > 20
+    assert done["forgotten"] > 0

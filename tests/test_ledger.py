@@ -91,7 +91,7 @@ def _add_item(ledger: Ledger) -> None:
 
 
 def _retag(ledger: Ledger) -> None:
-    ledger.catalogue["tags"][0] = ledger.catalogue.know(("other",))
+    ledger.catalogue.retag(0, ("other",))
 
 
 def _column(name: str) -> Callable[[Ledger], None]:
@@ -149,7 +149,7 @@ def _seq(ledger: Ledger) -> None:
 
 
 def _hide(ledger: Ledger) -> None:
-    ledger.catalogue.set_state(0, HIDDEN)
+    ledger.catalogue.set_state(0, HIDDEN, 0)
 
 
 def _forget_variant(ledger: Ledger) -> None:

@@ -365,6 +365,24 @@ def test_rising_needs_impressions_and_a_content_that_is_shown() -> None:
     assert [ledger.catalogue.ids[slot] for slot in find(rising, 1).slots] == ["many"]
 
 
+def test_rising_does_not_take_an_item_for_the_one_that_had_its_slot() -> None:
+    ledger = ledger_of("old", "rest")
+    counts(ledger, "1", {"old": (1000, 10), "rest": (1000, 100)})
+    rising = Rising(lambda: ledger, 0)
+    slot = ledger.catalogue.slots["old"]
+    for event in (
+        Event.of("state/1", "state", 0, {"id": "old", "state": "deleted"}),
+        Event.of("forget/1", "forget", 0, {"since": [1], "writer": "0"}),
+        Event.of("item/new", "item", 0, {"id": "new", "tags": [], "expires_at": None, "metadata": None}),
+    ):
+        apply(ledger, event)
+    assert ledger.catalogue.slots["new"] == slot
+    counts(ledger, "2", {"new": (1100, 500), "rest": (1000, 100)})
+    found = find(rising, 1)
+    assert (found.slots.tolist(), found.impressions.tolist(), found.rewards.tolist()) == ([slot], [1100], [500])
+    assert found.added.tolist() == [ledger.catalogue["since"][slot]]
+
+
 def test_rising_is_found_again_only_after_a_second() -> None:
     ledger = ledger_of("a", "b")
     rising = Rising(lambda: ledger, 0)

@@ -13,7 +13,7 @@ import pytest
 
 from hellinger.engine.dates import Dates
 from hellinger.engine.desk import Desk
-from hellinger.engine.drafts import Query
+from hellinger.engine.drafts import WRITER, Draft, Query
 from hellinger.engine.journal import NotAppliedError
 from hellinger.engine.overlay import Overlay
 from hellinger.engine.picture import differences as unlike
@@ -22,7 +22,7 @@ from hellinger.engine.pools import Pools
 from hellinger.engine.service import Service, make_desk
 from hellinger.engine.settings import Settings
 from hellinger.events import Event
-from hellinger.ledger import Counts, Ledger, Requests, UnknownKindError, recovery
+from hellinger.ledger import Catalogue, Counts, Ledger, Requests, UnknownKindError, recovery
 from hellinger.ledger.comparison import differences
 from hellinger.store import StoreUnavailableError, open_store
 
@@ -38,9 +38,13 @@ STEPS: list[tuple[type, str]] = [
     (Ledger, "slots_of"),
     (Counts, "show"),
     (Counts, "add"),
+    (Catalogue, "forget"),
+    (Counts, "clear"),
     (Overlay, "remove"),
+    (Overlay, "look_up"),
     (Dates, "follow"),
     (Pools, "follow"),
+    (Pools, "_forget"),
     (Pools, "_place"),
     (Pools, "_set_counts"),
     (Pools, "_rounds"),
@@ -128,6 +132,13 @@ async def story(service: Service) -> dict[tuple[str, str], int]:
     await insist(lambda: service.turn("c", "hidden"))
     await insist(lambda: service.describe([item("b", tags=["y"]), item("c", expires_at=1)]))
     await insist(lambda: service.rank(Query(2), "key", "me"))
+    await insist(lambda: service.describe([item("d", tags=["z"])]))
+    held = service.desk.ledger.catalogue
+    since = int(held["since"][held.slots["d"]])
+    await insist(lambda: service.turn("d", "deleted"))
+    forget = Draft.of("forget/d", "forget", 0, {"since": [since], "writer": WRITER})
+    await insist(lambda: service.journal.write((forget,)))
+    await insist(lambda: service.describe([item("e")]))
     return accepted
 
 

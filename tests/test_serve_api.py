@@ -7,6 +7,7 @@ import itertools
 import json
 import math
 from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -830,6 +831,43 @@ def test_contents_expire(tmp_path: Path, clock: Clock) -> None:
         assert api.post(item_path("a", "/unhide"))["state"] == "expired"
         api.add("a", expires_at=date)
         assert sorted(item["id"] for item in api.rank()["items"]) == ["a", "c"]
+
+
+def test_contents_are_forgotten(tmp_path: Path, clock: Clock) -> None:
+    """Expired: to be seen for another two days. Deleted: not to be seen at once. Sent again: a new one."""
+    start = clock.at
+    soon = datetime.fromtimestamp(start / 1000 + 60, UTC).isoformat()
+    with running(tmp_path, variants=["ucb1"]) as api:
+        for name in ("old", "new"):
+            api.add(name)
+        api.add("dated", tags=["x"], expires_at=soon)
+        api.add("deleted")
+        ranked = api.rank(4)
+        assert api.send("DELETE", item_path("deleted")).status_code == 200
+        assert api.send("GET", item_path("deleted")).status_code == 404
+        held = api.service.desk.ledger.catalogue
+        slots = [held.slots["dated"], held.slots["old"]]
+        clock.at = start + 60_000
+        api.wait_for(lambda: held["state"][slots[0]] == 2)
+        clock.at = start + 47 * 3_600_000
+        assert api.item("dated")["state"] == "expired"
+        api.send("DELETE", item_path("old"))
+        clock.at = start + 49 * 3_600_000
+        api.wait_for(lambda: len(held.free) == 2)
+        assert api.send("GET", item_path("dated")).status_code == 404
+        assert [row["id"] for row in api.get("/v1/items")["items"]] == ["new"]
+        api.add("dated")
+        again = api.item("dated")
+        assert (again["state"], again["tags"], again["impressions"]) == ("shown", [], 0)
+        assert held.slots["dated"] in (slots[0], 3)
+        api.add("another")
+        assert len(held.ids) == 4
+        assert api.feedback((ranked["request_id"], "dated"), (ranked["request_id"], "new"))["late"] == 2
+        assert [row["id"] for row in api.get("/v1/items")["items"]] == ["another", "dated", "new"]
+        assert [row["id"] for row in api.get("/v1/items", sort="oldest")["items"]] == ["new", "dated", "another"]
+        shown = [row["id"] for row in api.get("/v1/items", sort="impressions")["items"]]
+        assert shown == ["new", "another", "dated"]
+        assert [row["id"] for row in api.get("/v1/items", search="o")["items"]] == ["another"]
 
 
 def test_contents_graduate(tmp_path: Path) -> None:

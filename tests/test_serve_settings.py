@@ -112,6 +112,11 @@ def test_variants_with_weights_and_control() -> None:
         ({"split": "even"}, "`split` must be 'random' or 'sticky', but got 'even' (from --split)"),
         ({"access_log": "maybe"}, "`access_log` must be true or false, but got 'maybe' (from --access-log)"),
         ({"attribution_hours": "inf"}, "`attribution_hours` must be a finite number, but got 'inf'"),
+        (
+            {"forget_hours": 24},
+            "forget_hours: `attribution_hours + 1 <= forget_hours` must hold, but got attribution_hours=24.0, forget_",
+        ),
+        ({"attribution_hours": 72}, "must hold, but got attribution_hours=72.0, forget_hours=48.0"),
         ({"weights": "like=much"}, "`weights.like` must be a number, but got 'much' (from --weights)"),
         ({"weights": "like"}, "weights: `a table reads name=number, name=number` must hold, but got part='like'"),
         ({"weights": '{"like": '}, "weights: a value that begins with { or [ must be JSON"),

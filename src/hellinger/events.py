@@ -15,6 +15,8 @@ state       state/token                  id, state: hidden, shown, deleted, expi
 leave       leave/variant/since/item     variant, id, reason, impressions, rewards: left one variant's pool
 import      import/batch                 variant, segment, rows of item, impressions, rewards, from, to
 prior       prior/variant/segment/after  variant, segment, after, rounds, prior, writer: learned of all items
+forget      forget/token                 since, writer: expired or deleted items that leave memory, by the places in
+                                         the log where they were added
 =========== ============================ ===========================================================================
 
 ``through`` is the place in the log up to which the ranking knew the catalogue: an impression belongs to the content

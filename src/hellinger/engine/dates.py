@@ -15,6 +15,8 @@ __all__ = ["Dates"]
 
 MOST = 10_000
 """Items that expire at once, while rankings wait: some ten milliseconds. What is left expires with the next ranking."""
+SPARE = 10_000
+"""Dates that may be out of date, beside as many as there are items shown, before they are dropped."""
 TO_LOG = 1_000
 """Items for which events are made at once."""
 
@@ -37,8 +39,13 @@ class Dates:
         """By slot: whether an item has expired that the log still says is shown."""
         self._unlogged: dict[int, None] = {}
         """Those of them, in order, that the log is yet to be told of."""
-        self._heap = list(self._dues(np.flatnonzero(catalogue["state"][: len(catalogue.ids)] == SHOWN)))
-        heapq.heapify(self._heap)
+        self._heap: list[tuple[int, int]] = []
+        self._begin()
+
+    def _begin(self) -> None:
+        """Look up the dates of all items."""
+        slots = np.flatnonzero(self._catalogue["state"][: len(self._catalogue.ids)] == SHOWN)
+        self._heap = list(self._dues(slots[np.argsort(self._due(slots), kind="stable")]))
 
     def expired(self, slots: Slots) -> npt.NDArray[np.bool_]:
         """Which of these items have expired, though the log still says that they are shown."""
@@ -56,6 +63,8 @@ class Dates:
         self._expired[slots] = False
         for entry in self._dues(slots[self._catalogue["state"][slots] == SHOWN]):
             heapq.heappush(self._heap, entry)
+        if len(self._heap) > 2 * self._catalogue.live + SPARE:  # of items deleted long before their date
+            self._begin()
 
     def due(self, at: int) -> bool:
         """Whether an item may expire by this time."""

@@ -9,18 +9,20 @@ import secrets
 from array import array
 from collections.abc import Iterable, Sequence
 from importlib.metadata import version
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
+
+import numpy as np
 
 from hellinger.engine import learning as learned
 from hellinger.engine.dates import Dates
-from hellinger.engine.drafts import Draft, DraftRow, FeedbackRow, Query, Sorted, item_draft, state_draft
+from hellinger.engine.drafts import WRITER, Draft, DraftRow, FeedbackRow, Query, Sorted, item_draft, state_draft
 from hellinger.engine.draws import Draws
 from hellinger.engine.feedback import classify, classify_seen
 from hellinger.engine.overlay import Overlay
 from hellinger.engine.pools import Learning, Pools
 from hellinger.engine.state import HOUR, State
-from hellinger.events import Logged, new_request
+from hellinger.events import Logged, new_request, new_token
 from hellinger.experiment import Split
 from hellinger.ledger import Ledger, Request, placed
 from hellinger.ledger.ledger import Placed
@@ -28,6 +30,9 @@ from hellinger.policies import policy
 from hellinger.pool import Leaving, Ranked
 
 __all__ = ["Desk"]
+
+FORGET = 1_000
+"""Items that are forgotten at once, while rankings wait: some milliseconds."""
 
 
 class Desk:
@@ -58,6 +63,8 @@ class Desk:
         Kinds of feedback that one ranking may have.
     random_share
         Share of rankings drawn uniformly at random, for evaluation offline.
+    forget_after
+        Milliseconds after which an item that expired or was deleted leaves memory; None for never.
     seed
         With the state it fixes the choice of variants, the rankings drawn, and the order of ties.
     """
@@ -75,6 +82,7 @@ class Desk:
         weights: dict[str, float] | None = None,
         max_kinds: int = 16,
         random_share: float = 0.0,
+        forget_after: int | None = None,
         seed: int | None = None,
         enough: float | None = None,
         leaving: Leaving | None = None,
@@ -87,6 +95,9 @@ class Desk:
         self.weights = weights or {}
         self.max_kinds = max_kinds
         self.random_share = random_share
+        self.forget_after = forget_after
+        self._forgetting = -1
+        """The catalogue's version when items were last to be forgotten: one event at a time is on its way."""
         self.seed = secrets.randbits(64) if seed is None else seed
         self.leaving = (leaving or Leaving()).check()
         self.state = State(ledger, variants, learning=learning, enough=enough, leaving=leaving)
@@ -176,7 +187,8 @@ class Desk:
             self.named[rid] = fields
         else:
             slots = array("i", chosen)
-            request = Request(variant, segment, at, ledger.seq, tuple(items), slots, counted=self.counted)
+            version = ledger.catalogue.version
+            request = Request(variant, segment, at, ledger.seq, tuple(items), slots, version, counted=self.counted)
             state.open(rid, request, served=count and self.random_share == 0)
         return Draft.of(rid, "rank", at, fields)
 
@@ -251,10 +263,10 @@ class Desk:
         return state_draft(item, state, at)
 
     def chores(self, at: int, *, expired: bool = True) -> list[Draft]:
-        """Drafts of what time itself does: items that expire, and those that have left a pool.
+        """Drafts of what time itself does: items that expire, that have left a pool, and that are to be forgotten.
 
         Not of everything at once where it is much: ask again while there are any. Without ``expired`` items expire in
-        memory alone: another copy logs it. Of an item that leaves a pool the log takes one event, whoever writes it.
+        memory alone: another copy logs that, and what is to be forgotten. Of an item that leaves a pool the log takes one event, whoever writes it.
         """
         self.state.expire(at)
         catalogue = self.ledger.catalogue
@@ -267,7 +279,20 @@ class Desk:
             fields = {"variant": variant, "id": catalogue.ids[slot], "since": since, "reason": gone.reason}
             fields |= {"impressions": gone.impressions, "rewards": gone.rewards}
             drafts.append(Draft.of(f"leave/{variant}/{since}", "leave", at, fields))
-        return drafts
+        return [*drafts, *(self._forget(at) if expired else ())]
+
+    def _forget(self, at: int) -> list[Draft]:
+        """A draft that forgets items which left long enough ago, the first of them first."""
+        catalogue = self.ledger.catalogue
+        if self.forget_after is None or self._forgetting == catalogue.version:
+            return []
+        first = np.fromiter(islice(catalogue.left.values(), FORGET), np.int64)
+        first = first[catalogue["left_at"][first] <= at - self.forget_after]  # a clock that was wrong holds up none
+        if not first.size:
+            return []
+        since = catalogue["since"][first].tolist()
+        self._forgetting = catalogue.version
+        return [Draft.of(f"forget/{new_token()}", "forget", at, {"since": since, "writer": WRITER})]
 
     def sweep(self) -> None:
         """Retire items that cannot win."""

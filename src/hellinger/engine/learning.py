@@ -17,7 +17,8 @@ __all__ = ["Due", "due", "fit"]
 class Due(NamedTuple):
     """A prior that is to be fitted, and all that the fit needs: it touches the ledger no more.
 
-    The columns are the ledger's own arrays: what is counted while they are read may be in them or not.
+    The columns are the ledger's own arrays: what is counted while they are read may be in them or not, and an
+    item that is forgotten meanwhile has no counts, or those of the one now in its slot.
     """
 
     variant: str

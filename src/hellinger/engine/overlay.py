@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 import numpy.typing as npt
@@ -88,6 +88,13 @@ class Overlay:
             for key in _keys(ranking):
                 self._shown[key].remove(ranking.slots)
         return True
+
+    def look_up(self, slots_of: Callable[[Request], object]) -> None:
+        """Let every ranking have its slots looked up anew, after items were forgotten."""
+        rankings, self.rankings, self._shown = self.rankings, {}, {}
+        for name, ranking in rankings.items():
+            slots_of(ranking)
+            self.add(name, ranking)
 
     def rounds(self, variants: Iterable[str], segment: str = "") -> int:
         """Impressions of some variants, in one segment or in all traffic."""

@@ -177,6 +177,8 @@ class Pools:
 
     def follow(self, changes: Changes) -> None:
         """Be what ledger and overlay say after these changes."""
+        if changes.forgotten:
+            self._forget(np.array(sorted(changes.forgotten), np.int64))
         if changes.items or changes.retagged:
             self.expect(np.array(sorted(changes.items | changes.retagged), np.int64), changes.retagged)
         for (variant, segment), parts in changes.counted.items():
@@ -186,6 +188,18 @@ class Pools:
         for variant, segment in changes.priors:
             if (variant, segment) in self._of:
                 self._set_prior(variant, segment)
+
+    def _forget(self, slots: Slots) -> None:
+        """Let go of what is known of these slots at once: the items that have them now are others, or none."""
+        for variant, departing in self._departing.items():
+            self._collect(variant)
+            for slot in slots.tolist():
+                departing.pop(slot, None)
+                self._logged.discard((variant, slot))
+        for derived in self._of.values():
+            here = slots[derived.pool.contains(slots)]
+            if here.size:  # seldom: it was to be removed when it had expired
+                derived.pool.remove(here)
 
     def expect(self, slots: Slots, retagged: Iterable[int] = ()) -> None:
         """Note that these items have changed, for every pool to look them up before it ranks."""

@@ -487,6 +487,7 @@ def make_desk(settings: Settings, ledger: Ledger, salt: bytes, *, seed: int | No
         weights=settings.weights,
         max_kinds=settings.max_kinds,
         random_share=settings.random_share,
+        forget_after=None if settings.forget_hours is None else round(settings.forget_hours * HOUR),
         seed=seed if settings.seed is None else settings.seed,
         enough=settings.segment_enough,
         leaving=leaving if leaving != Leaving() else None,

@@ -127,6 +127,12 @@ class Settings(BaseModel):
     max_age_hours: float | None = _setting(
         "Pool", None, "Hours after which an item leaves every pool; none: never.", gt=0
     )
+    forget_hours: float | None = _setting(
+        "Pool",
+        48.0,
+        "Hours after which an expired or deleted item leaves memory, at least attribution_hours + 1; none: never.",
+        gt=0,
+    )
     segment_enough: float | None = _setting(
         "Pool", None, "Impressions before a segment is ranked by its own counts; none: ten for each item.", ge=0
     )
@@ -308,6 +314,15 @@ class Settings(BaseModel):
             return value
         require(not value or value in variants, f"control is a variant ({', '.join(variants)})", control=value)
         return value or list(variants)[-1]
+
+    @field_validator("forget_hours")
+    @classmethod
+    def _check_forget_hours(cls, value: float | None, info: ValidationInfo) -> float | None:
+        window = info.data.get("attribution_hours")
+        if value is not None and window is not None:  # while feedback is learned, its item has to be there
+            rule = "attribution_hours + 1 <= forget_hours"
+            require(window + 1 <= value, rule, attribution_hours=window, forget_hours=value)
+        return value
 
     @field_validator("database")
     @classmethod

@@ -61,6 +61,8 @@ class State:
         ledger, overlay = self.ledger, self.overlay
         before = ledger.seq
         changes = ledger.apply(events, overlay.rankings)
+        if changes.forgotten:
+            overlay.look_up(ledger.slots_of)
         others: defaultdict[tuple[str, str], list[array[int]]] = defaultdict(list)
         for name, ranking in changes.rankings:
             # of a ranking that was in the overlay, what ledger and overlay say together stays the same

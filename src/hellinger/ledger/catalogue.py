@@ -1,7 +1,8 @@
-"""The items that the log speaks of: each has a slot, given once and never to another."""
+"""The items that the log speaks of: each has a slot, which another may have once it is forgotten."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Any
 
@@ -14,10 +15,11 @@ SHOWN, HIDDEN, EXPIRED, DELETED = range(4)
 STATES = ("shown", "hidden", "expired", "deleted")
 
 _COLUMNS: dict[str, Any] = {
-    "since": np.int64,  # place in the log where the item began
+    "since": np.int64,  # place in the log where the item began, 0 for a free slot
     "said": np.int64,  # place in the log where it was last described
     "added_at": np.int64,
     "expires_at": np.int64,  # 0 for never
+    "left_at": np.int64,  # when it expired or was deleted; 0 for never, or where an older snapshot does not say
     "tags": np.int32,
     "state": np.int8,
     "digest": np.int64,  # of its last description, to tell whether another one says anything new
@@ -39,13 +41,27 @@ def digest(body: str) -> int:
 
 
 class Catalogue:
-    """Names, tags, states and dates of all items, by slot."""
+    """Names, tags, states and dates of all items, by slot.
+
+    A slot is a matter of this catalogue alone: another one of the same log may have other slots for the same items.
+    What is known of an item everywhere is ``since``, the place in the log where it was added.
+    """
 
     def __init__(self) -> None:
         self.ids: list[str] = []
         self.slots: dict[str, int] = {}
+        self.left: dict[int, int] = {}
+        """Items that have expired or were deleted and are not forgotten, in that order: slot by ``since``."""
+        self.free: list[int] = []
+        """Slots of forgotten items, for new ones."""
+        self.version = 0
+        """How often items were forgotten: what remembers slots from an earlier version has to look them up again."""
         self.tag_sets: list[tuple[str, ...]] = [()]
+        """The set of each number; empty where the number is free."""
         self._tag_numbers: dict[tuple[str, ...], int] = {(): 0}
+        self._tag_items: list[int] = [0]
+        """How many items have each set."""
+        self._tag_free: list[int] = []
         self.columns: dict[str, npt.NDArray[Any]] = {name: np.zeros(0, kind) for name, kind in _COLUMNS.items()}
         self.live = 0
         """Contents that are shown."""
@@ -58,11 +74,17 @@ class Catalogue:
 
     def add(self, name: str, *, since: int, at: int) -> int:
         """A new item's slot."""
-        slot = len(self.ids)
-        if slot >= self.columns["since"].size:
-            for column, array in self.columns.items():
-                self.columns[column] = grown(array, slot + 1)
-        self.ids.append(name)
+        if self.free:
+            slot = self.free.pop()
+            self.ids[slot] = name
+            self.columns["state"][slot] = SHOWN
+        else:
+            slot = len(self.ids)
+            if slot >= self.columns["since"].size:
+                for column, array in self.columns.items():
+                    self.columns[column] = grown(array, slot + 1)
+            self.ids.append(name)
+            self._tag_items[0] += 1
         self.slots[name] = slot
         self.columns["since"][slot] = since
         self.columns["added_at"][slot] = at
@@ -73,24 +95,59 @@ class Catalogue:
         """Take what was last said of an item: ``body`` is the text of the event."""
         self.columns["digest"][slot] = digest(body)
         self.columns["said"][slot] = said
-        self.columns["tags"][slot] = self.know(tags)
+        self.retag(slot, tags)
         self.columns["expires_at"][slot] = expires_at
 
-    def know(self, tags: tuple[str, ...]) -> int:
-        """The number of a set of tags."""
-        number = self._tag_numbers.get(tags)
+    def retag(self, slot: int, tags: tuple[str, ...]) -> None:
+        """Give an item a set of tags; the one that it had is forgotten where no other item has it."""
+        before, number = int(self.columns["tags"][slot]), self._tag_numbers.get(tags)
+        if number == before:
+            return
         if number is None:
-            number = self._tag_numbers[tags] = len(self.tag_sets)
-            self.tag_sets.append(tags)
-        return number
+            if self._tag_free:
+                number = self._tag_free.pop()
+                self.tag_sets[number] = tags
+            else:
+                number = len(self.tag_sets)
+                self.tag_sets.append(tags)
+                self._tag_items.append(0)
+            self._tag_numbers[tags] = number
+        self.columns["tags"][slot] = number
+        self._tag_items[number] += 1
+        self._tag_items[before] -= 1
+        if before and not self._tag_items[before]:
+            del self._tag_numbers[self.tag_sets[before]]
+            self._free_tags(before)
+
+    def _free_tags(self, number: int) -> None:
+        self.tag_sets[number] = ()
+        self._tag_free.append(number)
+
+    def restore(self, ids: list[str], tag_sets: list[tuple[str, ...]]) -> None:
+        """Go on from a snapshot, with these names and tag sets; the columns are there already."""
+        self.ids = ids
+        self.slots = {name: slot for slot, name in enumerate(ids)}
+        state, since = self.columns["state"], self.columns["since"]
+        self.live = int((state == SHOWN).sum())
+        left = np.flatnonzero(state == EXPIRED)
+        left = left[np.argsort(self.columns["left_at"][left], kind="stable")]
+        self.left = dict(zip(since[left].tolist(), left.tolist(), strict=True))
+        self.tag_sets = tag_sets
+        self._tag_items = np.bincount(self.columns["tags"], minlength=len(tag_sets)).tolist()
+        self._tag_numbers = {(): 0}
+        for number in range(1, len(tag_sets)):
+            if self._tag_items[number]:
+                self._tag_numbers[tag_sets[number]] = number
+            else:  # free, or only deleted items had it
+                self._free_tags(number)
 
     def says(self, name: str, body: str) -> bool:
         """Whether the item's last description was this text."""
         slot = self.slots.get(name)
         return slot is not None and int(self.columns["digest"][slot]) == digest(body)
 
-    def set_state(self, slot: int, state: int) -> bool:
-        """Bring an item to a state; whether it was in another."""
+    def set_state(self, slot: int, state: int, at: int) -> bool:
+        """Bring an item to a state at a time; whether it was in another."""
         states = self.columns["state"]
         before = int(states[slot])
         if before == state:
@@ -99,12 +156,36 @@ class Catalogue:
         self.live += (state == SHOWN) - (before == SHOWN)
         if state == DELETED:
             del self.slots[self.ids[slot]]
+        since, gone = int(self.columns["since"][slot]), state in (EXPIRED, DELETED)
+        self.left.pop(since, None)
+        self.columns["left_at"][slot] = at if gone else 0
+        if gone:
+            self.left[since] = slot
         return True
+
+    def forget(self, added: Iterable[int]) -> list[int]:
+        """Let go of the items that were added at these places in the log and have left; the slots that they had."""
+        self.version += 1
+        slots = [slot for since in added if (slot := self.left.pop(since, -1)) >= 0]
+        for slot in slots:
+            if self.slots.get(self.ids[slot]) == slot:
+                del self.slots[self.ids[slot]]
+            self.ids[slot] = ""
+            self.retag(slot, ())
+            for column in self.columns.values():
+                column[slot] = 0
+            self.columns["state"][slot] = DELETED
+        self.free += slots
+        return slots
 
     def tags_of(self, slot: int) -> tuple[str, ...]:
         """An item's tags."""
         return self.tag_sets[int(self.columns["tags"][slot])]
 
+    def added(self) -> npt.NDArray[np.int64]:
+        """Where in the log the item of each slot was added, 0 for a free slot; a copy, which stays as it is."""
+        return self.columns["since"][: len(self.ids)].copy()
+
     def kept(self) -> npt.NDArray[np.int64]:
-        """Slots of all items that were not deleted, oldest first."""
+        """Slots of all items that were not deleted."""
         return np.flatnonzero(self.columns["state"][: len(self.ids)] != DELETED)

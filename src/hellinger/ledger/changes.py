@@ -23,6 +23,8 @@ class Changes:
         Slots of items that were added, or whose state, date or place in a variant's pool may be another.
     retagged
         Slots of items with other tags.
+    forgotten
+        Slots whose items were forgotten, among ``items`` too: new items may have them already.
     rankings
         Rankings that were counted, by name.
     counted
@@ -31,11 +33,12 @@ class Changes:
         Variants and segments with another prior.
     """
 
-    __slots__ = ("counted", "items", "priors", "rankings", "retagged")
+    __slots__ = ("counted", "forgotten", "items", "priors", "rankings", "retagged")
 
     def __init__(self) -> None:
         self.items: set[int] = set()
         self.retagged: set[int] = set()
+        self.forgotten: set[int] = set()
         self.rankings: list[tuple[str, Request]] = []
         self.counted: defaultdict[tuple[str, str], list[Slots]] = defaultdict(list)
         self.priors: set[tuple[str, str]] = set()

@@ -79,6 +79,12 @@ class Counts:
         self._reach(size)
         return self._n[slots], self._s[slots]
 
+    def clear(self, slots: Slots) -> None:
+        """Let nothing be counted for these slots, whose items are forgotten; ``rounds`` stays."""
+        self._add_shown()
+        some = slots[slots < self._n.size]
+        self._n[some] = self._s[some] = 0.0
+
     def set(self, slots: npt.NDArray[Any], n: npt.NDArray[Any], s: npt.NDArray[Any], size: int) -> None:
         """Set the counts of these items, in a catalogue of so many."""
         self._n, self._s = np.zeros(size), np.zeros(size)

@@ -92,6 +92,7 @@ class Ledger:
         """
         changes, own = Changes(), known or {}
         find, gathered = self.requests.held.get, self._gathered
+        forgets = self.catalogue.version
         minute, seq, key, kind = self._minute, self.seq, "", ""
         try:
             for seq, ((key, kind, at, body), said) in events:
@@ -112,7 +113,7 @@ class Ledger:
                             if not minute <= at < minute + MINUTE:
                                 minute = self._turn_to(at, changes)
                             variant, segment = request.whose
-                            slot = (request.slots or self.slots_of(request))[position]
+                            slot = (request.slots if request.version == forgets else self.slots_of(request))[position]
                             gathered[variant].append((slot, shown, rise, request.reward, segment))
                 elif kind == "rank":
                     self._rank(key, own[key] if key in own else Request.of(at, said), changes)
@@ -126,6 +127,7 @@ class Ledger:
                         writer = orjson.loads(body).get("writer")
                         raise UnknownKindError(seq, kind, key, writer, version("hellinger"))
                     handler(self, seq, (at, said, body), changes)
+                    forgets = self.catalogue.version
                 self.seq = seq
             self._count_gathered(changes)
         except EventError:
@@ -177,11 +179,15 @@ class Ledger:
                 counts.show(slots, shown - len(slots))
 
     def slots_of(self, request: Request) -> array[int]:
-        """The items that a ranking showed: those that bore the names at its place in the log, −1 for none."""
-        if request.slots is None:
+        """The items that a ranking showed: those that bore the names at its place in the log, −1 for none.
+
+        They are looked up anew where items were forgotten since they last were: others may have their slots.
+        """
+        if request.version != self.catalogue.version:
+            request.version = self.catalogue.version
             slots, since, names = self.catalogue.slots, self.catalogue["since"], self.catalogue.ids
             there: list[Any] = list(map(slots.get, request.items))
-            if there and None not in there and since[max(there)] <= request.through:  # slots are in the log's order
+            if there and None not in there and since[there].max() <= request.through:  # nearly always
                 request.slots, request.items = array("i", there), tuple(map(names.__getitem__, there))
                 return request.slots
             found = [-1 if slot is None else slot for slot in there]
@@ -214,11 +220,11 @@ class Ledger:
             if catalogue["expires_at"][slot] != expires_at:
                 changes.items.add(slot)
                 if catalogue["state"][slot] == EXPIRED and not 0 < expires_at <= at:
-                    catalogue.set_state(slot, SHOWN)
+                    catalogue.set_state(slot, SHOWN, at)
         catalogue.describe(slot, said=seq, tags=tags, expires_at=expires_at, body=body)
 
     def _state(self, _seq: int, event: tuple[int, dict[str, Any], str], changes: Changes) -> None:
-        _, fields, _ = event
+        at, fields, _ = event
         slot = self.catalogue.slots.get(fields["id"])
         if slot is None:
             return
@@ -230,7 +236,7 @@ class Ledger:
             good = before != EXPIRED
         else:
             good = state != SHOWN or before == HIDDEN
-        if good and self.catalogue.set_state(slot, state):
+        if good and self.catalogue.set_state(slot, state, at):
             changes.items.add(slot)
             if state == DELETED:
                 for left in self.gone.values():
@@ -269,6 +275,20 @@ class Ledger:
         if self.prior_place(*key) == fields["after"]:
             self.priors[key] = seq, {"rounds": fields["rounds"], "prior": fields["prior"]}
             changes.priors.add(key)
+
+    def _forget(self, _seq: int, event: tuple[int, dict[str, Any], str], changes: Changes) -> None:
+        """Let go of items that have left; one that came back meanwhile, or is forgotten already, stays as it is."""
+        slots = self.catalogue.forget(event[1]["since"])
+        if not slots:
+            return
+        for left in self.gone.values():
+            for slot in slots:
+                left.pop(slot, None)
+        places = np.array(slots, np.int64)
+        for counts in self.counts.values():
+            counts.clear(places)
+        changes.items.update(slots)
+        changes.forgotten.update(slots)
 
     def prior_place(self, variant: str, segment: str = "") -> int:
         """The place in the log of the prior in force, 0 where there is none."""
@@ -343,5 +363,6 @@ _HANDLERS = {
     "leave": Ledger._leave,
     "import": Ledger._import,
     "prior": Ledger._prior,
+    "forget": Ledger._forget,
 }
 """What applies an event, by its kind; rankings, feedback and confirmations are applied in the loop itself."""

@@ -12,11 +12,13 @@ from hellinger.events import Logged
 
 __all__ = ["Request", "Requests", "request_of", "spoken_of"]
 
+_NONE = array("i")
+
 
 class Request:
     """One ranking: who made it, what it showed, and what has come of it so far."""
 
-    __slots__ = ("at", "counted", "given", "items", "reward", "seen", "slots", "sums", "through", "whose")
+    __slots__ = ("at", "counted", "given", "items", "reward", "seen", "slots", "sums", "through", "version", "whose")
 
     def __init__(
         self,
@@ -25,7 +27,8 @@ class Request:
         at: int,
         through: int,
         items: tuple[str, ...],
-        slots: array[int] | None = None,
+        slots: array[int] = _NONE,
+        version: int = -1,
         *,
         counted: bool,
     ) -> None:
@@ -34,7 +37,9 @@ class Request:
         self.through = through
         self.items = items
         self.slots = slots
-        """The contents that bore these names, −1 for one no longer there; None until :meth:`Ledger.slots_of` asks."""
+        """The contents that bore these names, −1 for one no longer there: see :meth:`Ledger.slots_of`."""
+        self.version = version
+        """The catalogue's version that the slots are of; −1 where they are not known yet."""
         self.counted = counted
         """Whether its impressions count at serving."""
         self.given: dict[str, dict[int, float]] = {}

@@ -10,14 +10,13 @@ import orjson
 import polars as pl
 
 from hellinger.errors import require
-from hellinger.ledger.catalogue import SHOWN
 from hellinger.ledger.counts import Counts
 from hellinger.ledger.ledger import Ledger
 from hellinger.ledger.series import Series
 
 __all__ = ["dumped", "loaded"]
 
-VERSION = 2
+VERSION = 3
 PART = 1 << 20
 
 
@@ -25,6 +24,7 @@ def dumped(ledger: Ledger) -> Iterator[bytes]:
     """The ledger in parts of at most 1 MiB. Requests are not in it: the log has them."""
     held = ledger.catalogue
     kept = held.kept()
+    kept = kept[np.argsort(held["since"][kept])]
     place = np.full(len(held.ids), -1)
     place[kept] = np.arange(kept.size)
     names = pl.Series("id", [held.ids[slot] for slot in kept.tolist()], dtype=pl.String)
@@ -61,14 +61,10 @@ def loaded(parts: Iterable[bytes], *, cache: int = 100_000) -> Ledger:
     ledger.seq = header["seq"]
     held = ledger.catalogue
     items = pl.read_parquet(io.BytesIO(next(blocks)))
-    held.ids = items["id"].to_list()
-    held.slots = {name: slot for slot, name in enumerate(held.ids)}
     for name, array in held.columns.items():  # an older snapshot does not have all of them
         column = items[name].to_numpy() if name in items.columns else np.zeros(items.height)
         held.columns[name] = column.astype(array.dtype)
-    held.live = int((held["state"] == SHOWN).sum())
-    for tags in header["tag_sets"][1:]:
-        held.know(tuple(tags))
+    held.restore(items["id"].to_list(), [tuple(tags) for tags in header["tag_sets"]])
     for variant, segment, rounds in header["counts"]:
         frame = pl.read_parquet(io.BytesIO(next(blocks)))
         slots, n, s = (frame[name].to_numpy() for name in ("slot", "n", "s"))

@@ -60,7 +60,13 @@ async def matching(
     With ``rises`` only the rising match, in their own order.
     """
     catalogue = desk.ledger.catalogue
-    slots = catalogue.kept() if rises is None else rises.slots
+    places = catalogue.added()
+    if rises is None:
+        slots = catalogue.kept()
+    else:
+        here = rises.slots < places.size  # all, unless memory was made anew from the log
+        slots = rises.slots[here]
+        slots = slots[places[slots] == rises.added[here]]
     if tag is not None or state is not None or search:
         matches = _Filter(desk, tag, state, search)
         found = []
@@ -68,9 +74,10 @@ async def matching(
             found.append(matches.of(slots[start : start + NAMES]))
             await asyncio.sleep(0)
         slots = np.concatenate([*found, np.empty(0, np.int64)])
-    if sort == "rising":
-        return slots
-    return await _ordered(desk, slots, sort, reverse)
+    if sort != "rising":
+        slots = await asyncio.to_thread(_ordered, desk.ledger.views(), slots, places, sort, reverse)
+    same: npt.NDArray[np.bool_] = catalogue["since"][slots] == places[slots]
+    return slots[same]  # a slot may have got another item meanwhile
 
 
 class _Filter:
@@ -113,14 +120,12 @@ class _Filter:
         return known
 
 
-async def _ordered(desk: Desk, slots: Slots, sort: str, reverse: bool) -> Slots:
-    if sort in ("newest", "oldest"):
-        return slots[::-1] if (sort == "newest") != reverse else slots
-    return await asyncio.to_thread(_by_counts, desk.ledger.views(), slots[::-1], sort, reverse)
-
-
-def _by_counts(views: list[Columns], newest: Slots, sort: str, reverse: bool) -> Slots:
+def _ordered(views: list[Columns], slots: Slots, places: Slots, sort: str, reverse: bool) -> Slots:
     """In a thread: a million contents take a tenth of a second, in which rankings go on."""
+    oldest = slots[np.argsort(places[slots], kind="stable")]
+    if sort in ("newest", "oldest"):
+        return oldest[::-1] if (sort == "newest") != reverse else oldest
+    newest = oldest[::-1]
     n, s = added(((n[newest], s[newest]) for n, s in views), newest.size)
     by = {"impressions": n, "rewards": s, "estimate": s / np.maximum(n, 1)}[sort]
     order: Slots = np.argsort(by if reverse else -by, kind="stable")

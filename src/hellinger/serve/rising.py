@@ -31,6 +31,17 @@ class Rises(NamedTuple):
     rewards: Floats
     low: Floats
     since: int
+    added: npt.NDArray[np.int64]
+    """Where in the log each was added: its slot may be another's by now."""
+
+
+class _Mark(NamedTuple):
+    """The counts of a time, and where in the log the item of each slot was added."""
+
+    at: int
+    n: Floats
+    s: Floats
+    added: npt.NDArray[np.int64]
 
 
 def wilson_lower(n: Floats, s: Floats) -> Floats:
@@ -57,36 +68,40 @@ class Rising:
 
     def _begin(self, at: int) -> None:
         self._ledger = self._current()
-        self._marks = [(at, *self._ledger.whole())]
+        self._marks = [self._mark(at)]
         self._cached: tuple[int, Rises] | None = None
+
+    def _mark(self, at: int) -> _Mark:
+        return _Mark(at, *self._ledger.whole(), self._ledger.catalogue.added())
 
     @property
     def since(self) -> int:
         """When *of late* begins."""
-        return self._marks[0][0]
+        return self._marks[0].at
 
     def turn(self, at: int) -> None:
         """Let time pass."""
         if self._current() is not self._ledger:  # made anew from the log, with other slots
             self._begin(at)
-        elif at - self._marks[-1][0] >= HALF:
-            self._marks = [self._marks[-1], (at, *self._ledger.whole())]
+        elif at - self._marks[-1].at >= HALF:
+            self._marks = [self._marks[-1], self._mark(at)]
 
     async def find(self, at: int) -> Rises:
         """The contents that are rising, at most a second ago."""
         self.turn(at)
         if self._cached is None or not 0 <= at - self._cached[0] < _FRESH:
-            ledger = self._ledger
-            found = await asyncio.to_thread(_rises, self._marks[0], ledger.views(), ledger.catalogue["state"])
+            ledger, held = self._ledger, self._ledger.catalogue
+            found = await asyncio.to_thread(_rises, self._marks[0], ledger.views(), held["state"], held.added())
             self._cached = (at, found)
         return self._cached[1]
 
 
-def _rises(mark: tuple[int, Floats, Floats], views: list[Columns], states: npt.NDArray[np.int8]) -> Rises:
-    since, n0, s0 = mark
+def _rises(mark: _Mark, views: list[Columns], states: npt.NDArray[np.int8], places: npt.NDArray[np.int64]) -> Rises:
     n, s = added(views, views[0][0].size if views else 0)
-    n[: n0.size] -= n0[: n.size]
-    s[: s0.size] -= s0[: s.size]
+    size = min(n.size, mark.n.size)
+    same = np.flatnonzero(mark.added[:size] == places[:size])  # other slots have other items now
+    n[same] -= mark.n[same]
+    s[same] -= mark.s[same]
     shown, gained = n.sum(), s.sum()
     slots = np.flatnonzero(n >= LEAST)
     slots = slots[states[slots] == SHOWN]
@@ -95,4 +110,4 @@ def _rises(mark: tuple[int, Floats, Floats], views: list[Columns], states: npt.N
     slots, low = slots[above], low[above]
     order = np.argsort(-low, kind="stable")
     slots = slots[order]
-    return Rises(slots, n[slots], s[slots], low[order], since)
+    return Rises(slots, n[slots], s[slots], low[order], mark.at, places[slots])

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from hellinger.engine.service import Service
 from hellinger.events import now
-from hellinger.ledger import STATES
+from hellinger.ledger import DELETED, STATES
 from hellinger.serve import listing, models
 from hellinger.serve.access import needs
 from hellinger.serve.answers import ApiError
@@ -137,9 +137,11 @@ async def delete(item: str, request: Request) -> Response:
 
 async def _turn(item: str, state: str, request: Request) -> Response:
     service = service_of(request)
-    slot = await _slot(service, item)
+    await _slot(service, item)
     await service.turn(item, state)
-    return json_response({"id": item, "state": STATES[service.desk.ledger.catalogue["state"][slot]]})
+    held = service.desk.ledger.catalogue
+    slot = held.slots.get(item)  # anew: what had its slot before may have gone meanwhile
+    return json_response({"id": item, "state": STATES[DELETED if slot is None else held["state"][slot]]})
 
 
 async def _slot(service: Service, item: str) -> int:
