@@ -212,6 +212,25 @@ def test_an_item_does_not_leave_in_the_place_of_another(at_once: bool) -> None:
         copy.check()
 
 
+def test_an_item_has_not_left_because_the_one_before_it_had() -> None:
+    """The log knows that the old one left a variant's pool; it expired later, and was forgotten."""
+    copy = Copy(Log(), forget_after=0, split=ONE, leaving=Leaving(impressions=2))
+    copy.add("a", expires_at=START + 10)
+    slot = copy.desk.ledger.catalogue.slots["a"]
+    for _ in range(2):
+        copy.rank(1)
+    copy.chores(START)
+    assert slot in copy.desk.ledger.gone["one"]
+    copy.chores(START + 10)
+    forget(copy, START + 10)
+    copy.add("other")
+    assert copy.desk.ledger.catalogue.slots["other"] == slot
+    assert copy.desk.about("other")["one"]["left"] is None
+    assert copy.rank(1).fields["items"] == ["other"]
+    copy.flush()
+    copy.check(START + 10)
+
+
 def test_a_date_of_the_old_item_does_not_end_the_new_one() -> None:
     copy = Copy(Log(), forget_after=0)
     copy.add("a", expires_at=START + 10)
