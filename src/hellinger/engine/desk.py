@@ -266,7 +266,8 @@ class Desk:
         """Drafts of what time itself does: items that expire, that have left a pool, and that are to be forgotten.
 
         Not of everything at once where it is much: ask again while there are any. Without ``expired`` items expire in
-        memory alone: another copy logs that, and what is to be forgotten. Of an item that leaves a pool the log takes one event, whoever writes it.
+        memory alone: another copy logs that, and what is to be forgotten. Of an item that leaves a pool the log takes
+        one event, whoever writes it.
         """
         self.state.expire(at)
         catalogue = self.ledger.catalogue

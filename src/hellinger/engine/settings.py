@@ -130,7 +130,7 @@ class Settings(BaseModel):
     forget_hours: float | None = _setting(
         "Pool",
         48.0,
-        "Hours after which an expired or deleted item leaves memory, at least attribution_hours + 1; none: never.",
+        "Hours after which an expired or deleted item leaves memory, more than attribution_hours; none: never.",
         gt=0,
     )
     segment_enough: float | None = _setting(
@@ -320,8 +320,8 @@ class Settings(BaseModel):
     def _check_forget_hours(cls, value: float | None, info: ValidationInfo) -> float | None:
         window = info.data.get("attribution_hours")
         if value is not None and window is not None:  # while feedback is learned, its item has to be there
-            rule = "attribution_hours + 1 <= forget_hours"
-            require(window + 1 <= value, rule, attribution_hours=window, forget_hours=value)
+            rule = "attribution_hours < forget_hours"
+            require(window < value, rule, attribution_hours=window, forget_hours=value)
         return value
 
     @field_validator("database")
