@@ -37,11 +37,13 @@ SETTLED = 3
 
 
 def resident(pid: int) -> float:
-    """Megabytes of a process and of those that it has started, shared pages counted once for each."""
+    """Megabytes of a service and its workers; snapshots and exports are processes that come and go."""
     total, children = 0.0, [pid]
     while children:
         one = children.pop()
         with contextlib.suppress(OSError, ProcessLookupError):
+            if one != pid and b"serve" not in Path(f"/proc/{one}/cmdline").read_bytes().split(b"\0"):
+                continue
             total += int(Path(f"/proc/{one}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
             for thread in Path(f"/proc/{one}/task").iterdir():
                 children += map(int, (thread / "children").read_text().split())
