@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import httpx
 import pytest
 
 import running
@@ -276,3 +278,19 @@ def test_the_command_has_the_limits_that_are_set(tmp_path: Path) -> None:
         closing(Connection(process.url)) as connection,
     ):
         connection.send(b"GET /").refused(408, "0.2 seconds")
+
+
+def test_a_thousand_connections_and_a_ranking(tmp_path: Path) -> None:
+    """Beside connections that say nothing others are served, also where the system's usual limit is lower."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < 3_000:
+        pytest.skip(f"the system allows {hard} open files")
+    with ExitStack() as opened:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (1_024, hard))  # as the service is started
+        opened.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        service = opened.enter_context(running.serving(tmp_path, "--header-seconds", "600"))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 3_000), hard))
+        for _ in range(1_200):
+            opened.enter_context(closing(Connection(service.url))).send(b"POST /v1/rank HTTP/1.1\r\n")
+        answer = httpx.post(f"{service.url}/v1/rank", json={"k": 1}, timeout=60)
+        assert (answer.status_code, answer.json()["items"]) == (200, [])

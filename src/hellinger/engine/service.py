@@ -99,7 +99,11 @@ class Service:
         self.snapshots = Snapshots(settings, desk.ledger.seq)
         self._naming: dict[str, asyncio.Task[dict[str, Any]]] = {}
         """Rankings under way that were asked for by an idempotency key."""
-        self._chores = asyncio.create_task(self._keep_house(), name="chores")
+        self._tasks = [
+            asyncio.create_task(self._again(CHORES, self._keep_house), name="chores"),
+            asyncio.create_task(self._again(CHORES, self._catch_up), name="catch up"),
+        ]
+        self._swept = time.monotonic()
 
     @classmethod
     async def start(cls, settings: Settings, counters: Counters | None = None, *, worker: int | None = None) -> Service:
@@ -130,7 +134,7 @@ class Service:
 
     async def stop(self) -> None:
         """Write what waits, take a snapshot where it is worth it, and let go."""
-        tasks = [task for task in (self._chores, self._rebuilding) if task is not None]
+        tasks = [task for task in (*self._tasks, self._rebuilding) if task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -382,28 +386,30 @@ class Service:
 
     # From time to time --------------------------------------------------------------------------------
 
-    async def _keep_house(self) -> None:
-        swept = time.monotonic()
+    async def _again(self, seconds: float, what: Callable[[], Awaitable[None]]) -> None:
+        """Do something again and again, with so many seconds between; not while memory is made anew."""
         while True:
-            await asyncio.sleep(CHORES)
+            await asyncio.sleep(seconds)
+            self.journal.watch()
+            if self.journal.failure is not None:
+                continue
             try:
-                self.journal.watch()
-                if self.journal.failure is not None:
-                    continue
-                await self._catch_up()
-                if time.monotonic() - swept > SWEEP:
-                    swept = time.monotonic()
-                    self.desk.sweep()
-                while drafts := self.chores():
-                    self.journal.write(drafts, lasting=True)
-                    await asyncio.sleep(0)
-                await self.learn()
-                if self.leads and not self.journal.away:
-                    await self.snapshots.consider(self.desk.ledger.seq)
+                await what()
             except StoreUnavailableError as error:
                 log.info("a chore is put off: %s", error)
             except Exception:
                 log.exception("a chore failed")
+
+    async def _keep_house(self) -> None:
+        if time.monotonic() - self._swept > SWEEP:
+            self._swept = time.monotonic()
+            self.desk.sweep()
+        while drafts := self.chores():
+            self.journal.write(drafts, lasting=True)
+            await asyncio.sleep(0)
+        await self.learn()
+        if self.leads and not self.journal.away:
+            await self.snapshots.consider(self.desk.ledger.seq)
 
     async def _catch_up(self) -> None:
         """Let the pools look up what has changed; rankings are made between two slices."""

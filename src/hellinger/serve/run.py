@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import gc
 import logging
+import resource
 import signal
 import socket
 import sys
@@ -23,6 +24,8 @@ from hellinger.store import StoreError
 __all__ = ["address", "bind", "prepare", "run", "serve"]
 
 _LOG = logging.getLogger("hellinger.serve")
+FILES = 65_536
+"""Files and connections that may be open at once, where the system allows so many."""
 
 
 def run(settings: Settings, app_factory: Callable[[], Shell]) -> None:
@@ -43,6 +46,11 @@ def prepare(settings: Settings) -> None:
     # requests leave no cycles, and to look for them as usual takes 8 % of a ranking; never through everything, which
     # would hold up rankings for a tenth of a second and more
     gc.set_threshold(2_000, 50, 1_000_000)
+    # every connection is an open file, and systems allow 1,024 of them unless one asks for more
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and (hard == resource.RLIM_INFINITY or soft < hard):
+        most = FILES if hard == resource.RLIM_INFINITY else min(FILES, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, most), hard))
 
 
 def serve(
