@@ -65,6 +65,8 @@ class Catalogue:
         self.columns: dict[str, npt.NDArray[Any]] = {name: np.zeros(0, kind) for name, kind in _COLUMNS.items()}
         self.live = 0
         """Contents that are shown."""
+        self.newest = 0
+        """Where in the log the last item was added."""
 
     def __len__(self) -> int:
         return len(self.slots)
@@ -86,7 +88,7 @@ class Catalogue:
             self.ids.append(name)
             self._tag_items[0] += 1
         self.slots[name] = slot
-        self.columns["since"][slot] = since
+        self.columns["since"][slot] = self.newest = since
         self.columns["added_at"][slot] = at
         self.live += 1
         return slot
@@ -129,6 +131,7 @@ class Catalogue:
         self.slots = {name: slot for slot, name in enumerate(ids)}
         state, since = self.columns["state"], self.columns["since"]
         self.live = int((state == SHOWN).sum())
+        self.newest = int(since.max(initial=0))
         left = np.flatnonzero(state == EXPIRED)
         left = left[np.argsort(self.columns["left_at"][left], kind="stable")]
         self.left = dict(zip(since[left].tolist(), left.tolist(), strict=True))

@@ -187,7 +187,8 @@ class Ledger:
             request.version = self.catalogue.version
             slots, since, names = self.catalogue.slots, self.catalogue["since"], self.catalogue.ids
             there: list[Any] = list(map(slots.get, request.items))
-            if there and None not in there and since[there].max() <= request.through:  # nearly always
+            known = bool(there) and None not in there
+            if known and (self.catalogue.newest <= request.through or since[there].max() <= request.through):
                 request.slots, request.items = array("i", there), tuple(map(names.__getitem__, there))
                 return request.slots
             found = [-1 if slot is None else slot for slot in there]
