@@ -193,7 +193,14 @@ class Service:
             except (BrokenPipeError, ConnectionResetError):  # kept from before a kill: nothing was taken in
                 connection.close()
                 connection.request(method, path, content, headers)
-            response = connection.getresponse()
+            try:
+                response = connection.getresponse()
+            except http.client.RemoteDisconnected:  # the server closes what was idle for some seconds
+                if method != "GET":
+                    raise
+                connection.close()
+                connection.request(method, path, content, headers)
+                response = connection.getresponse()
             text = response.read()
         except (OSError, http.client.HTTPException) as error:
             connection.close()
