@@ -49,7 +49,8 @@ async def portrait(service: Service) -> AsyncIterator[bytes]:
         for _ in service.desk.pools.catch_up():
             await asyncio.sleep(0)
         desk, at = service.desk, now()
-        desk.state.expire(at)
+        while desk.state.dates.due(at):
+            desk.state.expire(at)
         for copy in copies(desk.pools, *key):
             about = {
                 "seq": desk.ledger.seq,
@@ -101,13 +102,9 @@ def compare(store: Store, parts: Iterable[Mapping[str, Any]], *, progress: Progr
             yield f"totals of variant {name!r} (rankings, impressions, reward): {running} running, {logged} by the log"
     if rules["items"] != len(ledger.catalogue):
         yield f"items: {rules['items']} running, {len(ledger.catalogue)} by the log"
-    state, moment = None, None
     for part in given:
-        if state is None or moment != (part["seq"], part["at"], part["pending"]):
-            moment = part["seq"], part["at"], part["pending"]
-            _advance(store, ledger, part["seq"], progress)
-            state = _state(ledger, rules, part)
-        pool = part["pool"]
+        _advance(store, ledger, part["seq"], progress)
+        state, pool = _state(ledger, rules, part), part["pool"]
         found = [each._asdict() for each in pictures(state.pools, pool["variant"], pool["segment"])]
         if not found:
             yield f"variant {pool['variant']!r}, segment {pool['segment']!r}: no such pool by the log"
@@ -121,10 +118,12 @@ def _advance(store: Store, ledger: Ledger, seq: int, progress: Progress | None) 
 
 
 def _state(ledger: Ledger, rules: Mapping[str, Any], part: Mapping[str, Any]) -> State:
-    """What a copy would be, by the log and its own rankings that the log does not have yet."""
+    """What a copy would be, by the log and its own rankings that the log does not have yet: with one pool alone."""
+    variant = part["pool"]["variant"]
     state = State(
         ledger,
-        dict(rules["variants"]),
+        {variant: rules["variants"][variant]},
+        segments=[part["pool"]["segment"]],
         learning=rules["learning"],
         enough=rules["enough"],
         leaving=Leaving(*rules["leaving"]),
@@ -133,5 +132,6 @@ def _state(ledger: Ledger, rules: Mapping[str, Any], part: Mapping[str, Any]) ->
         ranking = Request.of(each["at"], each)
         ledger.slots_of(ranking)
         state.open(each["name"], ranking, served=False)
-    state.expire(part["at"])
+    while state.dates.due(part["at"]):
+        state.expire(part["at"])
     return state

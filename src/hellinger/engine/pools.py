@@ -5,7 +5,7 @@ Items have their slots as ids in the pools, not their names.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -86,6 +86,8 @@ class Pools:
         Impressions that a segment needs to be ranked by its own counts; see ``hellinger.pool.enough_for``.
     leaving
         When an item leaves a variant's pools by itself, by the counts of all traffic.
+    segments
+        Segments that may have pools; all if not given.
     """
 
     def __init__(
@@ -98,6 +100,7 @@ class Pools:
         learning: Learning = "isolated",
         enough: float | None = None,
         leaving: Leaving | None = None,
+        segments: Collection[str] | None = None,
     ) -> None:
         self.ledger = ledger
         self.overlay = overlay
@@ -106,6 +109,7 @@ class Pools:
         self.learning: Learning = learning
         self.enough = enough
         self.leaving = leaving
+        self._only = segments
         self._departing: dict[str, dict[int, Departure]] = {name: {} for name in variants}
         """Items that have left a variant's pools by themselves, which the log does not know yet."""
         self._logged: set[tuple[str, int]] = set()
@@ -170,6 +174,8 @@ class Pools:
         return [segment for segment in self.ledger.segments if self._decides(variant, segment)]
 
     def _decides(self, variant: str, segment: str) -> bool:
+        if self._only is not None and segment not in self._only:
+            return False
         items = len(self._of[variant, ""].pool)
         return self._rounds(variant, segment) >= enough_for(self.enough, items)
 

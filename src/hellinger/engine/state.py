@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import numpy as np
 
@@ -35,6 +35,7 @@ class State:
         learning: Learning = "isolated",
         enough: float | None = None,
         leaving: Leaving | None = None,
+        segments: Collection[str] | None = None,
     ) -> None:
         by_pool = None if leaving is None else leaving._replace(age=None)
         age = None if leaving is None or leaving.age is None else round(leaving.age * HOUR)
@@ -49,6 +50,7 @@ class State:
             learning=learning,
             enough=enough,
             leaving=by_pool,
+            segments=segments,
         )
         self.made = 0
         """Rankings made since the log was last applied, those included that count only when the log has them."""
