@@ -36,6 +36,8 @@ FAR = 5 * READ
 
 SLICE = 250
 """Events that are applied at once, while rankings wait: a millisecond or two."""
+_LIGHT = {"rank", "feedback", "seen"}
+"""Kinds of this copy's own events that take a microsecond or two each: as many are applied at once as are written."""
 
 
 async def pause(begun: float) -> None:
@@ -82,7 +84,7 @@ class _Entry:
 class _Batch:
     """What the log has got: events of others, and after them entries of this copy with their places."""
 
-    __slots__ = ("_events", "_left", "_mine", "_thread", "applied", "entries", "holds", "lost", "places")
+    __slots__ = ("_events", "_left", "_mine", "_size", "_thread", "applied", "entries", "holds", "lost", "places")
 
     def __init__(
         self,
@@ -104,6 +106,7 @@ class _Batch:
         self._thread: list[Logged] = thread
         self._mine: Iterator[Any] | None = None
         self._left = len(events)
+        self._size = SLICE
 
     def begin(self) -> bool:
         """Match drafts with their places, the first time; whether some are lost."""
@@ -117,19 +120,22 @@ class _Batch:
             self.lost = [draft for seq, draft in both if seq is None]
         self._mine = iter(mine)
         self._left += sum(map(len, self.places))
+        kinds = {kind for entry in self.entries for (_, kind, _, _), _ in entry.drafts[:1]}  # one in each entry
+        self._size = ENOUGH if not self._events and kinds <= _LIGHT else SLICE
         return bool(self.lost)
 
     def apply(self, desk: Desk) -> bool:
         """Apply a slice; whether it was the last."""
-        events, thread = self._events[:SLICE], self._thread
-        self._events, self._thread = self._events[SLICE:], []
+        size = self._size
+        events, thread = self._events[:size], self._thread
+        self._events, self._thread = self._events[size:], []
         assert self._mine is not None
         mine: Iterable[Any] = ()
-        if self._left <= SLICE:
+        if self._left <= size:
             mine = self._mine  # all that is left: most batches are small
         elif not events:
-            mine = list(islice(self._mine, SLICE))
-        self._left = 0 if self._left <= SLICE else self._left - SLICE
+            mine = list(islice(self._mine, size))
+        self._left = 0 if self._left <= size else self._left - size
         desk.commit(events, thread, mine)
         return self._left == 0
 
