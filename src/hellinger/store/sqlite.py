@@ -74,8 +74,9 @@ class SqliteStore(SqlStore):
         self.path = path
         self._timeout = timeout
         self._opened: tuple[int, int] | None = None
-        self._looked = 0.0
         """Device and inode of the file, once it has been opened."""
+        self._looked = 0.0
+        """When it was last seen to be where it was."""
         self._lock = _locked(path) if exclusive else None
         self._turn = threading.Lock()
         self._writer: sqlite3.Connection | None = None
