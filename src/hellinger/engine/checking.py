@@ -46,8 +46,7 @@ async def portrait(service: Service) -> AsyncIterator[bytes]:
     yield orjson.dumps(rules) + b"\n"
     for key in [(variant, segment) for variant, segment, _ in desk.pools.each()]:
         await service.journal.write(service.chores(), lasting=True)
-        for _ in service.desk.pools.catch_up():
-            await asyncio.sleep(0)
+        await service.catch_up()
         desk, at = service.desk, now()
         while desk.state.dates.due(at):
             desk.state.expire(at)

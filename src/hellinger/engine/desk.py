@@ -133,6 +133,7 @@ class Desk:
             pool.pick(1)
             pool.pick(1, exclude=[1], tags=["t"])
             pool.set_counts([0], [1], [1])
+            pool.scores([0])
             if len(real := self.pools.of(variant)):
                 real.rank(1)
 

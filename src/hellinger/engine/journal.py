@@ -7,7 +7,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from itertools import chain, islice
 from typing import Any, TypeVar
@@ -84,7 +84,7 @@ class _Entry:
 class _Batch:
     """What the log has got: events of others, and after them entries of this copy with their places."""
 
-    __slots__ = ("_events", "_left", "_mine", "_size", "_thread", "applied", "entries", "holds", "lost", "places")
+    __slots__ = ("_events", "_left", "_lost", "_mine", "_size", "_thread", "applied", "entries", "holds", "places")
 
     def __init__(
         self,
@@ -100,36 +100,28 @@ class _Batch:
         self.holds = holds
         self.applied = applied
         """Done when the batch has been applied, or never will be."""
-        self.lost: list[DraftRow] = []
-        """Drafts that the log had already."""
         self._events = events
-        self._thread: list[Logged] = thread
-        self._mine: Iterator[Any] | None = None
-        self._left = len(events)
-        self._size = SLICE
-
-    def begin(self) -> bool:
-        """Match drafts with their places, the first time; whether some are lost."""
-        if self._mine is not None:
-            return False
-        drafts = chain.from_iterable(entry.drafts for entry in self.entries)
-        mine: Iterable[Any] = zip(chain.from_iterable(self.places), drafts, strict=True)  # in the order of the log
-        if any(None in seqs for seqs in self.places):
+        self._thread = thread
+        drafts = chain.from_iterable(entry.drafts for entry in entries)
+        mine: Iterable[Any] = zip(chain.from_iterable(places), drafts, strict=True)  # in the order of the log
+        self._lost: list[DraftRow] = []
+        """Drafts that the log had already."""
+        if any(None in seqs for seqs in places):
             both = list(mine)
             mine = [(seq, draft) for seq, draft in both if seq is not None]
-            self.lost = [draft for seq, draft in both if seq is None]
+            self._lost = [draft for seq, draft in both if seq is None]
         self._mine = iter(mine)
-        self._left += sum(map(len, self.places))
-        kinds = {kind for entry in self.entries for (_, kind, _, _), _ in entry.drafts[:1]}  # one in each entry
-        self._size = ENOUGH if not self._events and kinds <= _LIGHT else SLICE
-        return bool(self.lost)
+        self._left = len(events) + sum(map(len, places))
+        kinds = {kind for entry in entries for (_, kind, _, _), _ in entry.drafts[:1]}  # one in each entry
+        self._size = ENOUGH if not events and kinds <= _LIGHT else SLICE
 
     def apply(self, desk: Desk) -> bool:
         """Apply a slice; whether it was the last."""
         size = self._size
         events, thread = self._events[:size], self._thread
         self._events, self._thread = self._events[size:], []
-        assert self._mine is not None
+        desk.forget(self._lost)
+        self._lost = []
         mine: Iterable[Any] = ()
         if self._left <= size:
             mine = self._mine  # all that is left: most batches are small
@@ -305,8 +297,6 @@ class Journal:
         try:
             if self.failure is not None:
                 raise self.failure
-            if batch.begin():
-                self.desk.forget(batch.lost)
             if not batch.apply(self.desk):
                 self._loop.call_later(time.perf_counter() - begun, self._apply_next)
                 return

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 import numpy.typing as npt
 
-from hellinger.ledger import Floats, Request, Slots, grown
+from hellinger.ledger import Floats, Request, Slots, grown, joined
 
 __all__ = ["Overlay"]
 
@@ -40,7 +40,7 @@ class _Shown:
     def _count(self) -> None:
         for parts, amount in ((self._more, np.intc(1)), (self._less, np.intc(-1))):
             if parts:
-                slots = np.frombuffer(b"".join(parts), np.intc).astype(np.intp)  # with others `add.at` takes tenfold
+                slots = joined(parts)
                 slots = slots[slots >= 0]  # an item that was asked for may be unknown to a new ledger
                 self._n = grown(self._n, int(slots.max(initial=-1)) + 1)
                 np.add.at(self._n, slots, amount)

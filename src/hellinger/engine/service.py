@@ -101,7 +101,7 @@ class Service:
         """Rankings under way that were asked for by an idempotency key."""
         self._tasks = [
             asyncio.create_task(self._again(CHORES, self._keep_house), name="chores"),
-            asyncio.create_task(self._again(CHORES, self._catch_up), name="catch up"),
+            asyncio.create_task(self._again(CHORES, self.catch_up), name="catch up"),
         ]
         self._swept = time.monotonic()
 
@@ -411,7 +411,7 @@ class Service:
         if self.leads and not self.journal.away:
             await self.snapshots.consider(self.desk.ledger.seq)
 
-    async def _catch_up(self) -> None:
+    async def catch_up(self) -> None:
         """Let the pools look up what has changed; rankings are made between two slices."""
         desk = self.desk
         try:

@@ -6,12 +6,10 @@ from array import array
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 
-import numpy as np
-
 from hellinger.engine.dates import Dates
 from hellinger.engine.overlay import Overlay
 from hellinger.engine.pools import Learning, Pools
-from hellinger.ledger import Ledger, Request
+from hellinger.ledger import Ledger, Request, joined
 from hellinger.ledger.ledger import Placed
 from hellinger.pool import Leaving
 
@@ -71,7 +69,7 @@ class State:
             if not overlay.remove(name) and ranking.counted:
                 others[ranking.whose].append(ledger.slots_of(ranking))
         for whose, shown in others.items():  # an array for each ranking would take longer than to look its items up
-            slots = np.frombuffer(b"".join(shown), np.intc).astype(np.int64)
+            slots = joined(shown)
             changes.counted[whose].append(slots[slots >= 0])
         self.dates.follow(changes)
         self.pools.follow(changes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hellinger.ledger.catalogue import DELETED, EXPIRED, HIDDEN, SHOWN, STATES, Catalogue, grown
 from hellinger.ledger.changes import Changes
-from hellinger.ledger.counts import Columns, Counts, Floats, Slots, added
+from hellinger.ledger.counts import Columns, Counts, Floats, Slots, added, joined
 from hellinger.ledger.errors import EventError, UnknownKindError
 from hellinger.ledger.ledger import COMMON, Ledger, placed
 from hellinger.ledger.requests import Request, Requests, spoken_of
@@ -32,6 +32,7 @@ __all__ = [
     "UnknownKindError",
     "added",
     "grown",
+    "joined",
     "placed",
     "spoken_of",
 ]

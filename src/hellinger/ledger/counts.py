@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from hellinger.ledger.catalogue import grown
 
-__all__ = ["Columns", "Counts", "Floats", "Slots", "added"]
+__all__ = ["Columns", "Counts", "Floats", "Slots", "added", "joined"]
 
 Floats = npt.NDArray[np.float64]
 Slots = npt.NDArray[np.int64]
@@ -27,6 +27,11 @@ def added(columns: Iterable[Columns], size: int) -> Columns:
         n += more_n
         s += more_s
     return n, s
+
+
+def joined(rankings: Iterable[array[int]]) -> Slots:
+    """The slots of several rankings in one array, of the type with which ``add.at`` takes a tenth of the time."""
+    return np.frombuffer(b"".join(rankings), np.intc).astype(np.int64)
 
 
 class Counts:
@@ -65,7 +70,7 @@ class Counts:
 
     def _add_shown(self) -> None:
         if self._waiting:
-            shown = np.frombuffer(b"".join(self._shown), np.intc).astype(np.intp)
+            shown = joined(self._shown)
             self._reach(int(shown.max()) + 1)
             np.add.at(self._n, shown, 1.0)
         self._shown, self._waiting = [], 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -42,8 +41,6 @@ def create_app(settings: Settings, keys: Keys, *, worker: int | None = None, boa
         app.state.service = service
         app.state.live = Live(service, metrics, keys)
         app.state.exports = Exports(settings)
-        for _, _, pool in service.desk.pools.each():
-            await asyncio.to_thread(pool.scores, [])  # to load what it is compiled to would hold up rankings later
         _watch(metrics, service)
         try:
             yield
