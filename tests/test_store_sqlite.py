@@ -17,7 +17,7 @@ from typing import cast
 
 import pytest
 
-from hellinger.store import StoreDamagedError, StoreUnavailableError, open_store
+from hellinger.store import StoreDamagedError, StoreUnavailableError, _keeper, _wal, open_store
 from hellinger.store.sqlite import SqliteStore
 from hellinger.testing._logs import events, everything, intact
 from hellinger.testing._writers import running, snapshot_of, write_until_killed
@@ -145,6 +145,32 @@ def test_the_write_ahead_log_stays_small(store: SqliteStore, path: Path) -> None
         largest = max(largest, wal.stat().st_size)
     assert path.stat().st_size > 100_000_000
     assert largest < 40_000_000
+
+
+@pytest.mark.parametrize("rows", [1, 40, 1000])
+def test_the_write_ahead_log_is_copied_in_time(
+    store: SqliteStore, path: Path, rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is noted of commits is at least half of what they take, wherever rows lie; the log itself decides."""
+    monkeypatch.setattr(_keeper, "_DUE", 1 << 40)
+    rng = random.Random(rows)
+    last = store.append(events(keys("before/", 1000)), 0).seqs[-1] or 0
+    before, noted = _wal.size(path), store._keeper._written
+    for _ in range(4000 // rows + 10):
+        batch = [event._replace(key=f"{rng.random()}/{event.key}") for event in events(keys("", rows))]
+        last = store.append(batch, last).seqs[-1] or 0
+    assert _wal.size(path) - before <= 2 * (store._keeper._written - noted)
+    checkpoints: list[object] = []
+    monkeypatch.setattr(store._keeper, "_checkpoint", lambda *connections: checkpoints.append(connections))
+    monkeypatch.setattr(_keeper, "_DUE", _wal.size(path) + 8 * _wal.PAGE_BYTES)
+    store._keeper.wrote(1 << 40)
+    while store._keeper._written != _wal.size(path):
+        time.sleep(0.001)
+    assert not checkpoints
+    while not checkpoints:
+        last = store.append(events(keys(f"{last}/", 1)), last).seqs[-1] or 0
+        assert _wal.size(path) < 2 * _keeper._DUE
+        time.sleep(0.001)
 
 
 def test_the_write_ahead_log_stays_small_under_two_writers(path: Path) -> None:

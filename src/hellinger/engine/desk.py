@@ -193,6 +193,12 @@ class Desk:
             state.open(rid, request, served=count and self.random_share == 0)
         return Draft.of(rid, "rank", at, fields)
 
+    def open(self, drafts: Iterable[DraftRow]) -> None:
+        """Count the rankings among these drafts that were made under a name: the log has them, and will be applied."""
+        for (key, kind, at, _), fields in drafts:
+            if kind == "rank" and key in self.named:
+                self.adopt(key, Request.of(at, fields))
+
     def adopt(self, name: str, request: Request, named: dict[str, Any] | None = None) -> None:
         """Take over a ranking that another desk made and the log does not have yet; ``named``: its fields."""
         if name in self.ledger.requests:

@@ -287,6 +287,15 @@ class Journal:
         self._batches.append(batch)
         if len(self._batches) == 1:
             self._apply_next()
+        if self._batches and self._batches[-1] is batch and self.failure is None:
+            self._acknowledge(batch)
+
+    def _acknowledge(self, batch: _Batch) -> None:
+        """Let nobody wait whose drafts count already, though much of the log is to be applied before them."""
+        for entry, seqs in zip(batch.entries, batch.places, strict=True):
+            if entry.lasting and not entry.waiter.done():
+                self.desk.open(draft for seq, draft in zip(seqs, entry.drafts, strict=True) if seq is not None)
+                entry.waiter.set_result(seqs)
 
     def _apply_next(self) -> None:
         """Apply the next slice of what the log has got; rankings have as long as that took before there is another.

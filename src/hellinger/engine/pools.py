@@ -277,7 +277,7 @@ class Pools:
         pool, catalogue = self._of[variant, segment].pool, self.ledger.catalogue
         gone, departing = self.ledger.gone.get(variant, {}), self._departing[variant]
         state = catalogue["state"][slots]
-        wanted = state <= HIDDEN
+        wanted = (state <= HIDDEN) & ~self.expired(slots)
         if departing:
             for slot in [slot for slot in slots.tolist() if slot in departing]:
                 if slot in gone or catalogue["state"][slot] > HIDDEN:
@@ -286,6 +286,8 @@ class Pools:
         if gone or departing:
             wanted &= np.array([slot not in gone and slot not in departing for slot in slots.tolist()], np.bool_)
         here = pool.contains(slots)
+        if not (here | wanted).any():
+            return
         if (here & ~wanted).any():
             pool.remove(slots[here & ~wanted])
         changed = slots[here & wanted]
@@ -298,7 +300,7 @@ class Pools:
             n, s = self.sums(variant, fresh, segment)
             pool.load(fresh, n, s, tags=self._tags(fresh), fresh=False, order=catalogue["since"][fresh])
         present = pool.contains(slots)  # a loaded one may have left at once
-        hidden = (state != SHOWN) | self.expired(slots)
+        hidden = state != SHOWN
         for which, change in ((hidden, pool.hide), (~hidden, pool.unhide)):
             if (which & present).any():
                 change(slots[which & present])

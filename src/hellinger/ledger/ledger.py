@@ -147,7 +147,8 @@ class Ledger:
         for variant, rows in self._gathered.items():
             columns: Any = zip(*rows, strict=True)
             slots, *counted, segments = columns
-            places, (n, s, rewards) = np.array(slots), map(np.array, counted)
+            places = np.array(slots, np.int64)
+            n, s, rewards = (np.array(column, np.float64) for column in counted)
             self.series.together(variant).rose(rewards, s)
             self.series.add(variant, self._minute, 0, float(n.sum()), float(s.sum()))
             several = set(segments)

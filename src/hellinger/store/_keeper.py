@@ -15,7 +15,7 @@ from hellinger.store.errors import StoreError
 __all__ = ["Keeper"]
 
 _LOG = logging.getLogger("hellinger.store")
-_DUE = 4 << 20
+_DUE = 8 << 20  # bytes: every checkpoint holds up the writer for some milliseconds
 _CHECKPOINT = "PRAGMA wal_checkpoint(PASSIVE)"
 _ANYTHING = "SELECT 1 FROM sqlite_master LIMIT 1"
 
@@ -67,6 +67,10 @@ class Keeper:
             while self._due.wait() and not self._closed:
                 self._due.clear()
                 try:
+                    size = _wal.size(self._path)
+                    if size < _DUE:  # rows beside one another take far less than was noted
+                        self._written = size
+                        continue
                     while len(connections) < 2:
                         connections.append(stack.enter_context(closing(self._connect("PRAGMA busy_timeout = 0"))))
                     self._checkpoint(*connections)

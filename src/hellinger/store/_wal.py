@@ -17,7 +17,10 @@ from pathlib import Path
 
 from hellinger.store.errors import StoreDamagedError
 
-__all__ = ["mark", "require_whole"]
+__all__ = ["PAGE_BYTES", "mark", "require_whole", "size"]
+
+PAGE_BYTES = 4096
+"""SQLite's own choice."""
 
 _HEADER = 32
 _FRAME_HEADER = 24
@@ -35,6 +38,12 @@ def mark(path: Path) -> None:
         os.pwrite(descriptor, salt + frames.to_bytes(8, "big"), 0)
     finally:
         os.close(descriptor)
+
+
+def size(path: Path) -> int:
+    """Bytes that the log holds; the file may be larger, for its space is used again."""
+    _, frames = _frames(path)
+    return frames * PAGE_BYTES
 
 
 def require_whole(path: Path) -> None:

@@ -41,8 +41,8 @@ _Done = TypeVar("_Done")
 _DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR}  # the last: a table is missing
 _ROWS = 1024  # in one statement: SQLite may have been built to take no more than 32,766 values
 _WAL_BYTES = 32 << 20  # where the thread that keeps it small lags so far behind, the writer does it itself
-_PAGE_BYTES = 4096
-_ROW_BYTES = 1024  # about what a row takes besides its body, in pages of indices
+_ROW_BYTES = 1024  # what a row takes besides its body, in pages of indices, where it is far from others
+_COMMIT_BYTES = 4 * _wal.PAGE_BYTES  # what a commit takes besides its rows
 _LOOK = 0.1  # seconds between two looks whether the file is where it was: at every commit they took 3 % of a ranking
 _LOAD = "INSERT INTO events (seq, key, kind, at, body) VALUES (?, ?, ?, ?, ?)"
 
@@ -143,7 +143,7 @@ class SqliteStore(SqlStore):
             "PRAGMA fullfsync = 1",
             "PRAGMA checkpoint_fullfsync = 1",
             f"PRAGMA journal_size_limit = {_WAL_BYTES}",
-            f"PRAGMA wal_autocheckpoint = {_WAL_BYTES // _PAGE_BYTES}",
+            f"PRAGMA wal_autocheckpoint = {_WAL_BYTES // _wal.PAGE_BYTES}",
             *pragmas,
         ):
             connection.execute(pragma)
@@ -198,7 +198,8 @@ class SqliteStore(SqlStore):
                         if _code(error) != sqlite3.SQLITE_BUSY:
                             raise
                         done = self._insert_in_turn(connection, events)
-                    self._keeper.wrote(sum(len(event[3]) for event in events) + _ROW_BYTES * len(events))
+                    bodies = sum(len(event[3]) for event in events)
+                    self._keeper.wrote(bodies + _ROW_BYTES * len(events) + _COMMIT_BYTES)
                     return done
             except sqlite3.Error as error:
                 raise self._said(error) from error
@@ -230,7 +231,7 @@ class SqliteStore(SqlStore):
             try:
                 yield _Session(connection)
                 connection.execute("COMMIT")
-                self._keeper.wrote(_PAGE_BYTES * 256)  # a part of a snapshot or some thousand rows
+                self._keeper.wrote(_wal.PAGE_BYTES * 256)  # a part of a snapshot or some thousand rows
             except BaseException:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
