@@ -131,7 +131,7 @@ class Calls:
             Call("GET /v1/state", "all pools", lambda: self._read("/v1/state")),
             Call("POST /v1/items, new", many, self._add, self._make_new),
             Call("POST /v1/items, unchanged", many, self._add),
-            Call("POST /v1/items, one more tag", many, self._add, lambda: self._tag("more")),
+            Call("POST /v1/items, one more tag", many, self._add, self._tag),
             Call("items that expire together", many, lambda: time.sleep(3.0), self._expire_soon),
             Call("POST /v1/feedback", f"{many} events", self._feedback, self._rank_much),
             Call("POST /v1/log", f"{many} rows", self._import),
@@ -171,7 +171,8 @@ class Calls:
     def _add(self) -> None:
         self._post("/v1/items", items=self._new)
 
-    def _tag(self, tag: str) -> None:
+    def _tag(self) -> None:
+        tag = f"more-{next(self._batches)}"
         for item in self._new:
             item["tags"] = [*item["tags"], tag]
 

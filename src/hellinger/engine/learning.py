@@ -9,7 +9,7 @@ import numpy as np
 from hellinger.engine.drafts import WRITER, Draft
 from hellinger.engine.state import State
 from hellinger.ledger import HIDDEN, Columns, Slots, added
-from hellinger.policies import fit_prior, next_fit
+from hellinger.policies import fit_prior, next_fit, policy
 
 __all__ = ["Due", "due", "fit"]
 
@@ -37,7 +37,7 @@ def due(state: State) -> list[Due]:
     ledger, catalogue, found = state.ledger, state.ledger.catalogue, []
     pools = state.pools
     for variant in pools.variants:
-        if not pools.of(variant).policy.rule.learns_prior:
+        if not policy(pools.variants[variant]).rule.learns_prior:
             continue
         sources = pools.sources(variant)
         for segment in ("", *pools.segments(variant)):

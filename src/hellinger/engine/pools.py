@@ -22,12 +22,14 @@ Learning = Literal["isolated", "shared"]
 
 SLICE = 500
 """Items that a pool takes in at once, while rankings wait: a millisecond or two."""
+MANY = 2_000
+"""Items whose counts are looked up later where more change at once, as by an import; feedback never counts so many."""
 
 
 class _Derived:
     """A pool, and the items that it has yet to look up in ledger and overlay."""
 
-    __slots__ = ("complete", "number", "pending", "pool", "retagged")
+    __slots__ = ("number", "pending", "pool", "retagged")
 
     def __init__(self, pool: Pool) -> None:
         self.pool = pool
@@ -36,8 +38,6 @@ class _Derived:
         """Those of them whose tags are others."""
         self.number = 0
         """How many are pending, those counted twice that are there twice."""
-        self.complete = False
-        """Whether it has had all items: before, it cannot rank."""
 
     def expect(self, slots: Slots, retagged: Iterable[int] = ()) -> None:
         """Note that these items have changed."""
@@ -130,14 +130,17 @@ class Pools:
         return self._update(variant, "")
 
     def deciding(self, variant: str, segment: str) -> Pool:
-        """The pool whose counts rank for this segment, up to date: its own once it has enough of them."""
+        """The pool whose counts rank for this segment, up to date: its own once it has enough of them.
+
+        While that has very many items to look up, all traffic's pool ranks instead: with many segments, rankings would
+        wait for one pool after the other.
+        """
         pool = self.of(variant)
         if not segment or not self._decides(variant, segment):
             return pool
         if (variant, segment) not in self._of:
             self._make(variant, segment)
-        derived = self._of[variant, segment]
-        return self._update(variant, segment) if derived.complete or derived.number <= SLICE else pool
+        return self._update(variant, segment) if self._of[variant, segment].number <= SLICE else pool
 
     def pick(
         self, variant: str, segment: str, k: int, *, count: bool, **filters: Any
@@ -152,9 +155,8 @@ class Pools:
         return names, scores
 
     def _count_elsewhere(self, variant: str, segment: str, decides: Pool, names: list[Any]) -> None:
-        for key in ((variant, ""), (variant, segment)):
-            derived = self._of.get(key)
-            if derived is None or derived.pool is decides:
+        for _, derived in self._counting(variant, segment):
+            if derived.pool is decides:
                 continue
             if derived.number:  # it looks them up later, when ledger or overlay have this ranking
                 derived.expect(np.array(names, np.int64))
@@ -249,7 +251,6 @@ class Pools:
         self._set_prior(variant, segment)
         catalogue = self.ledger.catalogue
         derived.expect(np.flatnonzero(catalogue["state"][: len(catalogue.ids)] <= HIDDEN))
-        derived.complete = derived.number == 0
         pool.rounds = self._rounds(variant, segment)
 
     def _update(self, variant: str, segment: str) -> Pool:
@@ -269,8 +270,6 @@ class Pools:
         except Exception as error:
             self.failure = error
             raise
-        if not derived.number:
-            derived.complete = True
 
     def _place(self, variant: str, segment: str, slots: Slots, retagged: set[int]) -> None:
         """Take in the items that belong in a pool with their counts, take out others, hide what is not to be shown."""
@@ -312,16 +311,21 @@ class Pools:
         numbers = catalogue["tags"][slots]
         return [catalogue.tag_sets[number] for number in numbers.tolist()] if numbers.any() else ()
 
+    def _counting(self, variant: str, segment: str) -> Iterator[tuple[str, _Derived]]:
+        """The variant's pools that count what happens in this segment, each with its own segment."""
+        for each in ("", segment) if segment else ("",):
+            derived = self._of.get((variant, each))
+            if derived is not None:
+                yield each, derived
+
     def _set_counts(self, variant: str, segment: str, slots: Slots) -> None:
         """Let items of the pools, and the pools as a whole, have the counts that ledger and overlay say."""
-        for key in ((variant, ""), (variant, segment)) if segment else ((variant, ""),):
-            derived = self._of.get(key)
-            if derived is None:
-                continue
-            here = slots[derived.pool.contains(slots)]
-            if here.size:
-                derived.pool.set_counts(here, *self.sums(variant, here, key[1]))
-            derived.pool.rounds = self._rounds(*key)
+        for each, derived in self._counting(variant, segment):
+            if slots.size > MANY:
+                derived.expect(slots)
+            elif (here := slots[derived.pool.contains(slots)]).size:
+                derived.pool.set_counts(here, *self.sums(variant, here, each))
+            derived.pool.rounds = self._rounds(variant, each)
         self._collect(variant)
 
     def _set_prior(self, variant: str, segment: str) -> None:

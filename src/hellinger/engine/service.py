@@ -43,7 +43,7 @@ PATIENCE = 2.0
 _REQUEST = re.compile(r"[A-Za-z0-9_-]{22}").fullmatch
 """What every request's name looks like: see ``hellinger.events.new_request``."""
 PART = 1_000
-"""Feedback that is classified at once, while rankings wait: a millisecond."""
+"""Feedback, or rows of an import, that are classified at once, while rankings wait: a millisecond."""
 SWEEP = 60.0
 """Seconds between two looks for contents beyond hope."""
 
@@ -337,7 +337,11 @@ class Service:
         require(variant is None or variant in self.desk.variants, "variant is one of those configured", variant=variant)
         if any(row["item"] not in known for row in rows):
             await self._look()
+        begun = time.perf_counter()
         for j, row in enumerate(rows):
+            if j % PART == PART - 1:
+                await pause(begun)
+                begun = time.perf_counter()
             if row["item"] not in known:
                 unknown += 1
             elif row["rewards"] > row["impressions"]:
@@ -504,4 +508,4 @@ def make_desk(settings: Settings, ledger: Ledger, salt: bytes, *, seed: int | No
 
 def _exact(rewards: float) -> float:
     whole = int(rewards)
-    return whole + points(rewards - whole)
+    return rewards if rewards == whole else whole + points(rewards - whole)

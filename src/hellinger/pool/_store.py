@@ -229,9 +229,9 @@ class Store:
 
     def hide(self, slots: Slots, hidden: int) -> None:
         """Take these contents out of their cells, or put them back."""
-        slots = np.unique(slots)
         column = self.state.items["hidden"]
-        self.hidden += hidden * slots.size - int(column[slots].sum())
+        slots = np.unique(slots[column[slots] != hidden])
+        self.hidden += slots.size if hidden else -slots.size
         column[slots] = hidden
         self.settle(slots)
 

@@ -20,6 +20,8 @@ SECONDS = 2.0
 """How long reading may take."""
 BLOCK = 200
 """Events that are read or looked at before a pause: this thread has the interpreter's lock for half a millisecond."""
+BYTES = 100_000
+"""Of events that are read before a pause, likewise: an import may be larger than all others together."""
 PAUSE = 0.001
 """Seconds between two blocks: rankings come first."""
 _FINE = 3 * RESOLUTIONS["day"]
@@ -42,9 +44,12 @@ def history(store: Store, item: str, since: int, last: int, *, most: int = MOST)
     requests: dict[str, Request] = {}
     marks: list[dict[str, Any]] = []
     cells: list[tuple[int, str, float, float]] = []
+    size = 0
     for number, event in enumerate(events):
-        if number % BLOCK == 0:
+        size += len(event.body)
+        if number % BLOCK == 0 or size > BYTES:
             time.sleep(PAUSE)
+            size = 0
         fields = event.fields
         if event.kind == "rank" and item in fields["items"]:
             request = requests[event.key] = Request.of(event.at, fields)
