@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import orjson
 
+from hellinger.engine.journal import pause
 from hellinger.engine.picture import Arranged, Picture, copies, differences, pictures
 from hellinger.engine.service import Service
 from hellinger.engine.state import State
@@ -47,10 +49,11 @@ async def portrait(service: Service) -> AsyncIterator[bytes]:
     for key in [(variant, segment) for variant, segment, _ in desk.pools.each()]:
         await service.journal.write(service.chores(), lasting=True)
         await service.catch_up()
+        room = await asyncio.to_thread(service.desk.pools.of(key[0]).room)
         desk, at = service.desk, now()
         while desk.state.dates.due(at):
             desk.state.expire(at)
-        for copy in copies(desk.pools, *key):
+        for copy in copies(desk.pools, *key, room=room):
             about = {
                 "seq": desk.ledger.seq,
                 "at": at,
@@ -77,14 +80,15 @@ async def portrait(service: Service) -> AsyncIterator[bytes]:
 
 async def _text(arranged: Arranged) -> AsyncIterator[bytes]:
     """The picture of a pool as JSON, piece by piece."""
-    size = len(arranged.columns.ids)
+    size = arranged.order.size
     yield orjson.dumps(arranged.head())[:-1]
     for column in Picture._fields[4:]:
         yield b',"%s":[' % column.encode()
         for start in range(0, size, ITEMS):
+            begun = time.perf_counter()
             piece = orjson.dumps(arranged.column(column, start, min(size, start + ITEMS)))[1:-1]
             yield b"," + piece if start else piece
-            await asyncio.sleep(0)
+            await pause(begun)
         yield b"]"
     yield b"}"
 

@@ -134,6 +134,7 @@ class Desk:
             pool.pick(1, exclude=[1], tags=["t"])
             pool.set_counts([0], [1], [1])
             pool.scores([0])
+            pool.remove([0])
             if len(real := self.pools.of(variant)):
                 real.rank(1)
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from hellinger.engine.pools import Pools
+from hellinger.ledger import Floats, Slots
 from hellinger.pool import Table
-from hellinger.pool.rows import Columns
 
 __all__ = ["Arranged", "Copy", "Picture", "copies", "differences", "pictures"]
 
@@ -37,13 +37,13 @@ def pictures(pools: Pools, *only: str) -> Iterator[Picture]:
         yield copy.arranged().picture()
 
 
-def copies(pools: Pools, *only: str) -> Iterator[Copy]:
-    """The same as copies, which take little time to make."""
+def copies(pools: Pools, *only: str, room: Any = None) -> Iterator[Copy]:
+    """The same as copies, which take little time to make; ``room``: see ``Pool.table``."""
     for variant, segment, pool in pools.each():
         if only and only != (variant, segment):
             continue
         prior = None if pool.prior is None else pool.prior.state()
-        yield Copy(variant, segment, float(pool.rounds), prior, pool.table(), list(pools.ledger.catalogue.ids))
+        yield Copy(variant, segment, float(pool.rounds), prior, pool.table(room), list(pools.ledger.catalogue.ids))
 
 
 class Copy(NamedTuple):
@@ -59,14 +59,16 @@ class Copy(NamedTuple):
 
     def arranged(self) -> Arranged:
         """The same, ready to be written: it takes a while at a million items, without the interpreter's lock."""
-        return Arranged(self, self.table.columns())
+        order = self.table.order()
+        return Arranged(self, order, self.table.score(self.table.items, order))
 
 
 class Arranged(NamedTuple):
-    """A pool's numbers in columns, oldest first."""
+    """A pool's numbers, oldest first."""
 
     copy: Copy
-    columns: Columns
+    order: Slots
+    scores: Floats
 
     def head(self) -> dict[str, Any]:
         """What the picture says of the pool as a whole."""
@@ -74,22 +76,26 @@ class Arranged(NamedTuple):
 
     def picture(self) -> Picture:
         """All numbers as JSON can hold them."""
-        size = len(self.columns.ids)
+        size = self.order.size
         columns: Any = {name: self.column(name, 0, size) for name in Picture._fields[4:]}
         return Picture(**self.head(), **columns)
 
     def column(self, name: str, start: int, stop: int) -> list[Any]:
         """Some entries of a column of the picture."""
-        columns, copy = self.columns, self.copy
+        table, places = self.copy.table, self.order[start:stop]
         if name == "items":
-            return [copy.names[slot] for slot in columns.ids[start:stop].tolist()]
+            return list(map(self.copy.names.__getitem__, table.ids(places)))  # type: ignore[arg-type]
         if name == "tags":
-            numbers = columns.tags[start:stop].tolist()
-            known = {number: sorted(copy.table.tag_sets[number]) for number in set(numbers)}
+            numbers = table.items["tags"][places].tolist()
+            known = {number: sorted(table.tag_sets[number]) for number in set(numbers)}
             return [known[number] for number in numbers]
-        values: list[Any] = getattr(columns, name)[start:stop].tolist()
         if name == "scores":
-            return [score if math.isfinite(score) else None for score in values]
+            return [score if math.isfinite(score) else None for score in self.scores[start:stop].tolist()]
+        if name == "hidden":
+            column: Any = table.items["hidden"][places] != 0
+        else:
+            column = table.counts("n" if name == "impressions" else "s", places)
+        values: list[Any] = column.tolist()
         return values
 
 

@@ -286,11 +286,20 @@ class Pool(Core):
         rows = zip(names, scores, map(plain, n.tolist()), map(plain, s.tolist()), strict=True)
         return list(map(Ranked._make, rows)), slots.size
 
-    def table(self) -> Table:
-        """A copy of what is known of every item, as fast as memory can be copied."""
+    def room(self) -> npt.NDArray[np.uint8]:
+        """Memory for :meth:`table`, and some more, already in use: a thread may get it while the pool lives on."""
+        return np.ones(self._store.items.nbytes * 17 // 16 + 4096, np.uint8)
+
+    def table(self, room: npt.NDArray[np.uint8] | None = None) -> Table:
+        """A copy of what is known of every item, as fast as memory can be copied: into ``room`` where that suffices.
+
+        Memory that was not in use before takes four times longer.
+        """
         store, names = self._store, self._store.ids.names
-        items = np.empty_like(store.items)
-        items.view(np.uint8)[:] = store.items.view(np.uint8)  # NumPy would copy field by field
+        source = store.items.view(np.uint8)  # NumPy would copy field by field
+        into = np.empty_like(source) if room is None or room.size < source.size else room[: source.size]
+        into[:] = source
+        items = into.view(store.items.dtype)
         copied = None if names is None else names[: len(store)]
         return Table(items, copied, list(self._tag_sets), self._scale, self._scorer())
 

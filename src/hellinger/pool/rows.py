@@ -8,12 +8,11 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from hellinger.pool._ids import Id
 from hellinger.pool._store import Floats, Slots
 
-__all__ = ["Answer", "Columns", "Ranked", "Stats", "Table", "plain"]
+__all__ = ["Answer", "Ranked", "Stats", "Table", "plain"]
 
 
 class Ranked(NamedTuple):
@@ -37,19 +36,6 @@ class Stats(NamedTuple):
     hidden: bool
 
 
-class Columns(NamedTuple):
-    """What is known of many items, oldest first, a column each; the scores of a policy that draws them are NaN."""
-
-    ids: npt.NDArray[Any]
-    """Whole numbers where all ids are, otherwise objects."""
-    impressions: Floats
-    rewards: Floats
-    scores: Floats
-    tags: npt.NDArray[np.int32]
-    """Numbers of sets of tags."""
-    hidden: npt.NDArray[np.bool_]
-
-
 class Table(NamedTuple):
     """A copy of what is known of every item at a moment; what becomes of the pool later does not change it."""
 
@@ -60,15 +46,23 @@ class Table(NamedTuple):
     """Sets of tags by number."""
     scale: float
     score: Callable[[Any, Slots], Floats]
-    """Computes indices, of the items at some places."""
+    """Computes indices, of the items at some places; those that a policy draws are NaN."""
 
-    def columns(self) -> Columns:
-        """Everything in columns. NumPy and compiled code do it, so that a thread can without the interpreter's lock."""
-        items = self.items
-        order = np.argsort(items["seq"])
-        ids = items["key"][order] if self.names is None else np.array(self.names, object)[order]
-        n, s = (items[column][order] * self.scale for column in ("n", "s"))
-        return Columns(ids, n, s, self.score(items, order), items["tags"][order], items["hidden"][order] != 0)
+    def order(self) -> Slots:
+        """Places of all items, oldest first."""
+        return np.argsort(self.items["seq"])
+
+    def ids(self, places: Slots) -> list[Id]:
+        """Ids of the items at some places."""
+        if self.names is None:
+            listed: list[Id] = self.items["key"][places].tolist()
+            return listed
+        return list(map(self.names.__getitem__, places.tolist()))
+
+    def counts(self, column: str, places: Slots) -> Floats:
+        """Impressions (``n``) or rewards (``s``) of the items at some places."""
+        counts: Floats = self.items[column][places] * self.scale
+        return counts
 
 
 # Rows of a ranking as compiled code leaves them. Making Python objects of them is half of a ranking's time.
