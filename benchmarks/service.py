@@ -28,7 +28,7 @@ CONNECTIONS = 64
 """Enough that the service never waits for a client: what is answered together was written together."""
 
 SPELLS = 11
-"""Of load at half the highest rate; the one in the middle is told of."""
+"""Of load at half the highest rate."""
 
 EMPTY = """
 import sys, uvicorn
@@ -41,6 +41,29 @@ async def empty() -> Response:
     return Response(content, media_type="application/json")
 uvicorn.run(app, port=int(sys.argv[1]), access_log=False, log_level="warning")
 """
+
+
+BESIDE = """
+import sys, threading, httpx
+def read(path):
+    with httpx.stream("GET", f"http://127.0.0.1:{sys.argv[1]}{path}", timeout=None) as answer:
+        for _ in answer.iter_raw():
+            pass
+threading.Thread(target=read, args=["/v1/stream"], daemon=True).start()
+while True:
+    read("/v1/export?format=parquet")
+"""
+"""A page that is open, and one export after the other."""
+
+
+@contextlib.contextmanager
+def beside(port: int) -> Iterator[None]:
+    process = subprocess.Popen([sys.executable, "-c", BESIDE, str(port)], stderr=subprocess.DEVNULL)
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
 
 
 @contextlib.contextmanager
@@ -94,17 +117,27 @@ def rankings(port: int, process: subprocess.Popen[bytes], seconds: float) -> flo
         ratio, share, held = sorted(ratios)[3], sorted(cpu)[3], sorted(rates)[3]
         console.print(f"  rank ÷ empty endpoint: {verdict(ratio, 0.5)}; by processor time {share:.2f}×")
         spells = [(_at_half(port, "/v1/rank", body), _at_half(other, "/empty", body)) for _ in range(SPELLS)]
-    ranked, empties = (sorted(spell, key=lambda load: load.percentile(99)) for spell in zip(*spells, strict=True))
-    middle = ranked[SPELLS // 2]
-    p99 = middle.percentile(99)
-    met = "[green]met[/]" if p99 < 10 else "[red]missed[/]"
-    console.print(
-        f"  at half the rate held just before ({middle.rate:,.0f}/s): median {middle.percentile(50):.1f} ms, "
-        f"p99 {p99:.1f} ms (target < 10) {met}"
-    )
-    for name, loads in (("rank", ranked), ("the empty endpoint at half of its own", empties)):
-        console.print(f"  p99 of each spell, {name}: {', '.join(f'{load.percentile(99):.1f}' for load in loads)} ms")
+    ranked, empties = ([load.percentile(99) for load in loads] for loads in zip(*spells, strict=True))
+    _tell("alone", ranked)
+    console.print(f"  p99 of each spell, the empty endpoint at half of its own: {_listed(empties)} ms")
+    with beside(port):
+        _tell("beside an export and a page", [_at_half(port, "/v1/rank", body).percentile(99) for _ in range(SPELLS)])
     return held
+
+
+def _tell(how: str, spells: list[float]) -> None:
+    """Say in how many spells the 99th percentile was below 10 ms."""
+    good = sum(p99 < 10 for p99 in spells)
+    met = "[green]met[/]" if good >= 9 else "[red]missed[/]"
+    console.print(
+        f"  at half the rate held just before, {how}: p99 {sorted(spells)[SPELLS // 2]:.1f} ms in the spell in the "
+        f"middle, below 10 ms in {good} of {SPELLS} (target 9) {met}"
+    )
+    console.print(f"  p99 of each spell: {_listed(spells)} ms")
+
+
+def _listed(times: list[float]) -> str:
+    return ", ".join(f"{time:.1f}" for time in sorted(times))
 
 
 def _at_half(port: int, path: str, body: bytes) -> Load:

@@ -1,4 +1,4 @@
-"""Work that another process does beside the service, at a lower priority: snapshots, exports."""
+"""Work that another process does beside the service, when the processors have nothing else to do."""
 
 from __future__ import annotations
 
@@ -8,10 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-__all__ = ["NICE", "start"]
-
-NICE = 10
-"""Steps of priority below the service."""
+__all__ = ["start"]
 
 
 def start(command: Sequence[str], database: str, **streams: Any) -> subprocess.Popen[bytes]:
@@ -22,6 +19,6 @@ def start(command: Sequence[str], database: str, **streams: Any) -> subprocess.P
     """
     environ = os.environ | {"HELLINGER_DATABASE": database, "POLARS_MAX_THREADS": "1"}
     process = subprocess.Popen(command, env=environ, stdin=subprocess.DEVNULL, **streams)
-    with suppress(OSError):  # from its first moment on: to import everything is most of what a short one does
-        os.setpriority(os.PRIO_PROCESS, process.pid, os.getpriority(os.PRIO_PROCESS, 0) + NICE)
+    with suppress(OSError, AttributeError):  # from its first moment on: to import everything is much of its work
+        os.sched_setscheduler(process.pid, os.SCHED_IDLE, os.sched_param(0))
     return process

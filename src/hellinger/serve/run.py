@@ -45,7 +45,7 @@ def prepare(settings: Settings) -> None:
     logs.configure(level=settings.log_level, form=settings.log_format)
     # requests leave no cycles, and to look for them as usual takes 8 % of a ranking; never through everything, which
     # would hold up rankings for a tenth of a second and more
-    gc.set_threshold(2_000, 50, 1_000_000)
+    gc.set_threshold(2_000, 5, 1_000_000)
     # every connection is an open file, and systems allow 1,024 of them unless one asks for more
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and (hard == resource.RLIM_INFINITY or soft < hard):
