@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import running
-from hellinger.engine import checking
+from hellinger.engine import checking, journal, learning, pools
 from hellinger.engine.desk import Desk
-from hellinger.engine.drafts import Query
+from hellinger.engine.drafts import Draft, Query
 from hellinger.engine.picture import Arranged, pictures
+from hellinger.engine.pools import Pools
 from hellinger.engine.service import Service
 from hellinger.engine.settings import Settings
 from hellinger.experiment import Pages, Totals, readout
 from hellinger.experiment.readout import readout_steps
+from hellinger.ledger import Ledger
 from hellinger.serve import history, listing, standing
 from hellinger.store import open_store
 
@@ -215,3 +219,81 @@ def test_a_history_is_read_in_small_blocks(settings: Settings, monkeypatch: pyte
         assert pauses > len(noting.sizes) == -(-(last - 7) // history.BLOCK)
         monkeypatch.setattr(history, "BLOCK", 1_000_000)
         assert history.history(store, "item-0007", 8, last) == answer
+
+
+@pytest.mark.parametrize("key", [None, "mine"], ids=["unnamed", "named"])
+def test_a_ranking_does_not_wait_until_what_the_log_had_before_is_applied(
+    key: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It counts from when the log has it, and its feedback finds it; in the end memory is what the log says."""
+    monkeypatch.setattr(journal, "SLICE", 10)
+
+    async def story(service: Service) -> None:
+        many = [{"id": f"new-{n}", "tags": [], "expires_at": None, "metadata": None} for n in range(3000)]
+        await service.describe(many[:100])
+        adding = asyncio.create_task(service.describe(many))
+        while not service.journal._batches:  # the log has them, and they are being applied
+            await asyncio.sleep(0)
+        made = await service.rank(Query(5), key)
+        assert not adding.done()
+        assert made["request_id"] in service.desk.state.overlay
+        n, _ = service.desk.pools.sums(
+            made["variant"], np.array([service.desk.ledger.catalogue.slots[made["items"][0]]])
+        )
+        assert n[0] == 1
+        clicked = await service.feedback([(made["request_id"], made["items"][0], "click", 1.0, None)])
+        assert clicked.accepted == 1
+        assert adding.done(), "feedback takes effect in the log's order"
+        assert await adding == (2900, 0, 100)
+        if key is not None:
+            assert (await service.rank(Query(5), key))["request_id"] == made["request_id"]
+        lines = [
+            json.loads(line) for line in b"".join([part async for part in checking.portrait(service)]).splitlines()
+        ]
+        assert list(checking.compare(service.store, lines)) == []
+
+    run(Settings(database=f"sqlite:///{tmp_path}/log.db", seed=1, variants={"a": "ucb1", "b": "kl-ucb"}), story)
+
+
+def test_a_segment_with_much_to_look_up_is_ranked_by_all_traffic(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rankings of many segments do not wait for one pool after the other; the background catches up."""
+    monkeypatch.setattr(pools, "SLICE", 20)
+    monkeypatch.setattr(pools, "MANY", 50)
+    ledger = Ledger()
+    desk = Desk(ledger, {"a": "ucb1"}, enough=1, seed=1)
+    places = itertools.count(1)
+
+    def commit(*drafts: Draft) -> None:
+        desk.commit_own([(next(places), draft) for draft in drafts])
+
+    items = [{"id": f"item-{n}", "tags": [], "expires_at": None, "metadata": None} for n in range(200)]
+    commit(*desk.describe(items, 0))
+    rows = [{"item": f"item-{n}", "impressions": 9.0, "rewards": 1.0, "from": None, "to": None} for n in range(200)]
+    fields = {"batch": "b", "variant": "a", "segment": "x", "rows": rows}
+    commit(Draft.of("import/b", "import", 0, fields))
+    looked: list[int] = []
+    place = Pools._place
+    monkeypatch.setattr(
+        Pools, "_place", lambda self, v, s, slots, *_: (looked.append(slots.size), place(self, v, s, slots, *_))
+    )
+    whole, own = desk.pools.of("a"), desk.pools.deciding("a", "x")
+    assert own is whole
+    assert sum(looked) == 200, "the pool of all traffic alone"
+    looked.clear()
+    for _ in desk.pools.catch_up():
+        pass
+    assert sum(looked) == 200
+    assert max(looked) <= 20
+    assert desk.pools.deciding("a", "x") is not whole
+    looked.clear()
+    commit(*desk.describe([item | {"tags": ["t"]} for item in items[:10]], 0))
+    assert desk.pools.deciding("a", "x") is not whole, "few are looked up at once"
+    assert looked == [10, 10]
+
+
+def test_priors_that_are_due_are_found_without_looking_items_up() -> None:
+    desk = Desk(Ledger(), {"a": "cold-start"}, seed=1)
+    desk.commit_own([(1, desk.describe([{"id": "a", "tags": [], "expires_at": None, "metadata": None}], 0)[0])])
+    assert desk.pools._of["a", ""].number == 1
+    learning.due(desk.state)
+    assert desk.pools._of["a", ""].number == 1
