@@ -229,7 +229,9 @@ def test_a_ranking_does_not_wait_until_what_the_log_had_before_is_applied(
     monkeypatch.setattr(journal, "SLICE", 10)
 
     async def story(service: Service) -> None:
-        many = [{"id": f"new-{n}", "tags": [], "expires_at": None, "metadata": None} for n in range(3000)]
+        many: list[dict[str, Any]] = [
+            {"id": f"new-{n}", "tags": [], "expires_at": None, "metadata": None} for n in range(3000)
+        ]
         await service.describe(many[:100])
         adding = asyncio.create_task(service.describe(many))
         while not service.journal._batches:  # the log has them, and they are being applied
@@ -266,16 +268,21 @@ def test_a_segment_with_much_to_look_up_is_ranked_by_all_traffic(monkeypatch: py
     def commit(*drafts: Draft) -> None:
         desk.commit_own([(next(places), draft) for draft in drafts])
 
-    items = [{"id": f"item-{n}", "tags": [], "expires_at": None, "metadata": None} for n in range(200)]
+    items: list[dict[str, Any]] = [
+        {"id": f"item-{n}", "tags": [], "expires_at": None, "metadata": None} for n in range(200)
+    ]
     commit(*desk.describe(items, 0))
     rows = [{"item": f"item-{n}", "impressions": 9.0, "rewards": 1.0, "from": None, "to": None} for n in range(200)]
     fields = {"batch": "b", "variant": "a", "segment": "x", "rows": rows}
     commit(Draft.of("import/b", "import", 0, fields))
     looked: list[int] = []
     place = Pools._place
-    monkeypatch.setattr(
-        Pools, "_place", lambda self, v, s, slots, *_: (looked.append(slots.size), place(self, v, s, slots, *_))
-    )
+
+    def noting(self: Pools, variant: str, segment: str, slots: Any, retagged: set[int]) -> None:
+        looked.append(slots.size)
+        place(self, variant, segment, slots, retagged)
+
+    monkeypatch.setattr(Pools, "_place", noting)
     whole, own = desk.pools.of("a"), desk.pools.deciding("a", "x")
     assert own is whole
     assert sum(looked) == 200, "the pool of all traffic alone"
