@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from _timing import console
-from hellinger.ledger import Counts, Ledger, recovery
+from hellinger.ledger import Counts, Ledger, Share, recovery
 from hellinger.ledger.snapshot import dumped, loaded
 from hellinger.store import open_store
 
@@ -109,9 +109,8 @@ def folded(contents: int, groups: int) -> Ledger:
         counts.set(places, n, s, contents)
         counts.rounds = float(K * mine.size)
         ledger.series.add(variant, AT, mine.size, K * mine.size, 2 * given.size)
-        together = ledger.series.together(variant)
-        together.count, together.squares, together.largest = mine.size, 4.0 * given.size, K
-        together.most = 2.0 if given.size else 0.0
+        numbers = mine.size, K * mine.size, 2.0 * given.size, mine.size, 4.0 * given.size, K
+        ledger.series.shares[0, variant] = Share.of([*numbers, 2.0 if given.size else 0.0])
     ledger.seq = contents + 3 * groups
     return ledger
 

@@ -140,6 +140,7 @@ class HttpLife:
             self._describe: 4,
             self._state: 2,
             self._import: 1,
+            self._ramp: 1,
         }
         try:
             self._act(rng, actions)
@@ -158,7 +159,9 @@ class HttpLife:
                 time.sleep(0.02)
                 continue
             if answer is not None:
-                assert answer in (200, 404, 503), f"{action.__name__}: {answer}"
+                assert answer in (200, 404, 503) or (answer == 409 and action == self._ramp), (
+                    f"{action.__name__}: {answer}"
+                )
                 with self._turn:
                     key = f"{action.__name__[1:]} {answer}"
                     self.done[key] = self.done.get(key, 0) + 1
@@ -226,8 +229,16 @@ class HttpLife:
         n = rng.choice([1, 10, 150])
         row = {"item": rng.choice(NAMES), "impressions": n, "rewards": n // 5}
         body = {"batch": f"{rng.getrandbits(40)}", "segment": rng.choice(SEGMENTS), "rows": [row]}
-        body |= {"variant": rng.choice([None, "one", "two"])}
+        body |= {"variant": rng.choice([None, "one"])}  # the others may have stopped
         return service.post("/v1/log", body).status
+
+    def _ramp(self, rng: random.Random, service: Service) -> int:
+        """Give the variants other weights, or have a third one for a while."""
+        names = rng.choice([["one", "two"], ["one", "two"], ["one", "two", "three"], ["one"]])
+        body: dict[str, Any] = {"weights": {name: rng.choice([1, 2, 9]) for name in names}}
+        if "three" in names or rng.random() < 0.3:
+            body["variants"] = {"three": rng.choice(["ucb1", "cold-start"]), "two": "ucb1"}
+        return service.post("/v1/experiment/phases", body).status
 
     # What must hold -----------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from hellinger.experiment import Pages, Totals
 from hellinger.ledger import RESOLUTIONS, STATES, Ledger
 
 NAMES = ["a", "b", "c/d", "é"]
-VARIANTS = ["one", "two"]
+VARIANTS = ["one", "two", "three"]
 SEGMENTS = [None, "tablet"]
 KINDS = ["click", "like", "share"]
 POINTS = [0.0, 0.25, 0.5, 1.0]
@@ -183,12 +183,14 @@ class Model:
                 steps = {step for what, step, v in self.cells if (what, v) == (name, variant)}
                 for step in steps:
                     assert series.steps[name].get(step, {}).get(variant, zeros) == self.cells[name, step, variant]
-            pages = series.pages.get(variant)
-            if pages is not None:
-                np.testing.assert_allclose(pages.as_json(), list(self.pages[variant].values()), rtol=1e-12)
+            shares = [share.as_json() for (_, name), share in series.shares.items() if name == variant]
+            if shares:
                 requests, impressions, reward = series.totals.get(variant, zeros)
-                together = Pages(pages.count, pages.squares, pages.largest, pages.most)
-                Totals(variant, int(requests), int(impressions), reward, together).check()
+                expected = [requests, impressions, reward, *self.pages[variant].values()]
+                found = [*np.sum(shares, axis=0)[:5], *np.max(shares, axis=0)[5:]]
+                np.testing.assert_allclose(found, expected, rtol=1e-12)
+                pages = Pages(int(found[3]), found[4], int(found[5]), found[6])
+                Totals(variant, int(requests), int(impressions), reward, pages).check()
 
     def _check_slots(self, ledger: Ledger) -> None:
         """Every slot has an item, or one that was deleted, or is free and has nothing; tag sets are those of items."""

@@ -16,6 +16,7 @@ from hellinger.engine.desk import Desk
 from hellinger.engine.drafts import Draft, DraftRow, Feedback, Query
 from hellinger.engine.picture import differences as unlike
 from hellinger.engine.picture import pictures
+from hellinger.engine.plan import Plan
 from hellinger.engine.state import HOUR
 from hellinger.events import Event, Logged
 from hellinger.ledger import SHOWN, Ledger, spoken_of
@@ -206,6 +207,7 @@ class Life:
             self.rank_named: 2,
             self.feedback: 8,
             self.bring: 1,
+            self.ramp: 1,
             self.flush: 4,
             self.chores: 2,
             self.wait: 3,
@@ -291,6 +293,18 @@ class Life:
         variant, segment = rng.choice([None, "one", "two"]), rng.choice(SEGMENTS)
         self._note(name=name, n=n, variant=variant, segment=segment)
         copy.bring([(name, n, n / 4)], variant, segment)
+
+    def ramp(self, copy: Copy) -> None:
+        """Begin another phase, with other weights and variants; of several after one phase the log takes the first."""
+        rng = self.rng
+        names = rng.sample(["one", "two", "three"], rng.randint(1, 3))
+        specs = {name: copy.desk.variants.get(name) or rng.choice(POLICIES) for name in names}
+        if rng.random() < 0.2:
+            specs[names[0]] = rng.choice(POLICIES)
+        weights = {name: rng.choice([0.5, 1.0, 9.0]) for name in names}
+        plan = Plan(specs, weights, rng.choice(["random", "sticky"]), "").check()
+        self._note(plan=plan)
+        copy.write([plan.draft(self.at, after=copy.desk.ledger.phase_place, by="life")])
 
     def flush(self, copy: Copy) -> None:
         copy.flush()

@@ -22,6 +22,7 @@ from typer.testing import CliRunner
 import running
 import served
 from hellinger import cli
+from hellinger.engine import background
 from hellinger.events import Event
 from hellinger.serve import export
 from hellinger.serve.exports import PART, Exports
@@ -270,3 +271,15 @@ def test_a_store_that_fails(form: export.Format, good: int, tmp_path: Path, monk
         with pytest.raises(StoreUnavailableError, match="the store is away"):
             export.write(failing, form, None, None, out)
     assert good or not out.getvalue()
+
+
+def test_a_process_beside_the_service_is_not_starved() -> None:
+    """It has what processors have to spare; where that is nothing, a low priority."""
+    with background.start([sys.executable, "-c", "import time; time.sleep(60)"], "sqlite:///none.db") as process:
+        try:
+            assert os.sched_getscheduler(process.pid) == os.SCHED_IDLE
+            until(lambda: os.sched_getscheduler(process.pid) == os.SCHED_OTHER)
+            lower = os.getpriority(os.PRIO_PROCESS, 0) + background.NICE
+            until(lambda: os.getpriority(os.PRIO_PROCESS, process.pid) == lower)
+        finally:
+            process.kill()

@@ -130,8 +130,8 @@ def _step(name: str) -> Callable[[Ledger], None]:
 
 def _page(what: str) -> Callable[[Ledger], None]:
     def change(ledger: Ledger) -> None:
-        pages = ledger.series.pages["two"]
-        setattr(pages, what, getattr(pages, what) + 1)
+        share = ledger.series.shares[0, "two"]
+        setattr(share, what, getattr(share, what) + 1)
 
     return change
 

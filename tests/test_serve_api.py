@@ -973,6 +973,7 @@ def test_the_export_is_what_was_served(tmp_path: Path, clock: Clock) -> None:
                         "variant": answer["variant"],
                         "policy": api.service.desk.variants[answer["variant"]],
                         "variant_probability": pytest.approx(1 / 3),
+                        "phase": 1,
                         "user": f"u{n % 3}",
                         "segment": "s" if n % 2 else None,
                         "position": position,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -83,6 +85,7 @@ def test_the_examples_work(served: Served, tmp_path: Path) -> None:
     if shutil.which("curl") is None:
         pytest.skip("curl is not installed")
     address = served.url.removeprefix("http://")
+    environ = os.environ | {"HELLINGER_URL": served.url}
     request_id = ""
     answers: list[tuple[str, str]] = []
     for language, text in EXAMPLES:
@@ -92,7 +95,11 @@ def test_the_examples_work(served: Served, tmp_path: Path) -> None:
             continue
         for command in text.replace("\\\n", " ").splitlines():
             filled = command.replace("REQUEST_ID", request_id).replace("curl -s", "curl -sS --fail-with-body", 1)
-            done = subprocess.run(filled, shell=True, cwd=tmp_path, capture_output=True, text=True, check=False)
+            if filled.startswith("hellinger "):
+                filled = f"{sys.executable} -m {filled}"
+            done = subprocess.run(
+                filled, shell=True, cwd=tmp_path, env=environ, capture_output=True, text=True, check=False
+            )
             assert done.returncode == 0, (command, done.stdout, done.stderr)
             answers.append((command, done.stdout))
             if "/v1/rank" in command:

@@ -148,9 +148,9 @@ def test_a_readout_is_computed_in_steps(settings: Settings) -> None:
         totals = []
         for name in desk.variants:
             requests, impressions, reward = series.totals[name]
-            pages = series.pages[name]
-            together = Pages(pages.count, pages.squares, pages.largest, pages.most)
-            totals.append(Totals(name, int(requests), int(impressions), reward, together))
+            share = series.shares[0, name]
+            pages = Pages(share.count, share.squares, share.largest, share.most)
+            totals.append(Totals(name, int(requests), int(impressions), reward, pages))
         whole = readout(totals, weights=desk.split.probabilities, control=service.settings.control).as_json()
         for row in whole["variants"]:
             row["policy"] = desk.variants[row["variant"]]

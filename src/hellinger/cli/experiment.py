@@ -1,10 +1,11 @@
-"""``hellinger experiment``: how the variants of a running service stand, in the terminal."""
+"""``hellinger experiment``: how the variants of a running service stand, and how traffic is shared between them."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from typing import Annotated, Any
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Group
@@ -14,15 +15,24 @@ from rich.text import Text
 
 from hellinger.cli._app import JsonFlag, app, console, emit
 
-__all__ = ["experiment", "experiment_table"]
+if TYPE_CHECKING:
+    from hellinger.client import Phase
+
+__all__ = ["add", "experiment_table", "list_phases", "promote", "ramp", "show", "stop"]
+
+experiment = typer.Typer(help="Look at the experiment of a running service, and change it.", no_args_is_help=True)
+app.add_typer(experiment, name="experiment")
+
+_Url = Annotated[str, typer.Option(envvar="HELLINGER_URL", help="Address of the service.")]
+_HERE = "http://127.0.0.1:8000"
+_Reader = Annotated[str | None, typer.Option(envvar="HELLINGER_KEY", help="A key that may read.")]
+_Admin = Annotated[str | None, typer.Option(envvar="HELLINGER_KEY", help="A key with the role admin.")]
 
 
-@app.command()
-def experiment(
-    url: Annotated[
-        str, typer.Argument(envvar="HELLINGER_URL", help="Address of the service.")
-    ] = "http://127.0.0.1:8000",
-    key: Annotated[str | None, typer.Option(envvar="HELLINGER_KEY", help="A key that may read.")] = None,
+@experiment.command()
+def show(
+    url: Annotated[str, typer.Argument(envvar="HELLINGER_URL", help="Address of the service.")] = _HERE,
+    key: _Reader = None,
     control: Annotated[str | None, typer.Option(help="Variant the others are compared with.")] = None,
     watch: Annotated[float, typer.Option(help="Ask again every so many seconds, until Ctrl-C.", min=0)] = 0.0,
     json: JsonFlag = False,
@@ -47,6 +57,109 @@ def experiment(
                         time.sleep(watch)
                 except KeyboardInterrupt:
                     return
+
+
+@experiment.command("list")
+def list_phases(url: _Url = _HERE, key: _Reader = None, json: JsonFlag = False) -> None:
+    """List the phases: times in which weights and variants stayed the same. The last is in force."""
+    from hellinger.client import Client
+
+    with Client(url, key=key) as client:
+        _tell(client.phases(), json)
+
+
+@experiment.command()
+def ramp(
+    weights: Annotated[str, typer.Argument(help="As in 'cold-start=9, ucb1=1'; variants left out stop.")],
+    url: _Url = _HERE,
+    key: _Admin = None,
+    json: JsonFlag = False,
+) -> None:
+    """Give every variant its weight from now on, on all copies of the service; what was learned stays."""
+    from hellinger.client import Client
+
+    with Client(url, key=key) as client:
+        _tell(client.change_experiment(weights=_weights(weights)), json)
+
+
+@experiment.command()
+def add(
+    variant: Annotated[str, typer.Argument(help="Name of the new variant, or of one that gets another policy.")],
+    policy: Annotated[
+        str, typer.Argument(help="Its policy, as in 'hellinger-ucb(c=0.3)'; its name if not given.")
+    ] = "",
+    weight: Annotated[float, typer.Option(help="Its weight, beside those of the others.", min=0)] = 1.0,
+    url: _Url = _HERE,
+    key: _Admin = None,
+    json: JsonFlag = False,
+) -> None:
+    """Add a variant to the traffic."""
+    from hellinger.client import Client
+
+    with Client(url, key=key) as client:
+        now = client.phases()[-1]
+        weights = now.weights | {variant: weight}
+        _tell(client.change_experiment(variants={variant: policy or variant}, weights=weights, after=now.seq), json)
+
+
+@experiment.command()
+def stop(
+    variant: Annotated[str, typer.Argument(help="The variant that is to have no more traffic.")],
+    url: _Url = _HERE,
+    key: _Admin = None,
+    json: JsonFlag = False,
+) -> None:
+    """Stop a variant: the others share its traffic by their weights."""
+    from hellinger.client import Client
+
+    with Client(url, key=key) as client:
+        now = client.phases()[-1]
+        _require_known(variant, now)
+        weights = {name: weight for name, weight in now.weights.items() if name != variant}
+        _tell(client.change_experiment(weights=weights, after=now.seq), json)
+
+
+@experiment.command()
+def promote(
+    variant: Annotated[str, typer.Argument(help="The variant that is to have all traffic.")],
+    url: _Url = _HERE,
+    key: _Admin = None,
+    json: JsonFlag = False,
+) -> None:
+    """Give a variant all traffic: the experiment is decided."""
+    from hellinger.client import Client
+
+    with Client(url, key=key) as client:
+        now = client.phases()[-1]
+        _require_known(variant, now)
+        _tell(client.change_experiment(weights={variant: 1.0}, after=now.seq), json)
+
+
+def _weights(text: str) -> dict[str, float]:
+    pairs = [part.rpartition("=") for part in text.split(",") if part.strip()]
+    try:
+        return {name.strip(): float(weight) for name, _, weight in pairs}
+    except ValueError:
+        raise typer.BadParameter(f"weights are written as in 'cold-start=9, ucb1=1', but got {text!r}") from None
+
+
+def _require_known(variant: str, phase: Phase) -> None:
+    if variant not in phase.variants:
+        raise typer.BadParameter(f"the variant must be one of {', '.join(phase.variants)}, but got {variant!r}")
+
+
+def _tell(phases: Sequence[Phase], json: bool) -> None:
+    if json:
+        emit({"phases": [asdict(phase) for phase in phases]})
+        return
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for name in ("since", "by", "variants and their shares", "rankings"):
+        table.add_column(name, justify="right" if name == "rankings" else "left", no_wrap=name == "since")
+    for phase in phases:
+        whole = sum(phase.weights.values())
+        shares = ", ".join(f"{name} {phase.weights[name] / whole:.1%}" for name in phase.variants)
+        table.add_row(phase.since, phase.by, f"{shares} ({phase.split})", f"{sum(phase.requests.values()):,}")
+    console.print(table)
 
 
 def experiment_table(told: Mapping[str, Any]) -> Group:

@@ -16,6 +16,7 @@ __all__ = [
     "Item",
     "NewItem",
     "Outcome",
+    "Phase",
     "Ranked",
     "Ranking",
     "Rejected",
@@ -251,6 +252,20 @@ class Experiment:
             if row.variant == variant:
                 return row
         raise KeyError(variant)
+
+
+@dataclass(frozen=True, slots=True)
+class Phase(_Answer):
+    """A time in which the experiment's plan stayed the same; ``requests`` are the rankings made in it, by variant."""
+
+    seq: int
+    since: str
+    by: str
+    variants: dict[str, str]
+    weights: dict[str, float]
+    split: str
+    control: str
+    requests: dict[str, int]
 
 
 @dataclass(frozen=True, slots=True)

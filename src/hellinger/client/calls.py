@@ -21,14 +21,27 @@ from hellinger.client.answers import (
     Item,
     NewItem,
     Outcome,
+    Phase,
     Ranking,
     Series,
     Tally,
 )
 from hellinger.client.errors import ServiceError
 
-__all__ = ["Call", "Page", "add_items", "delete", "experiment", "feedback", "health", "hide", "impressions", "item"]
-__all__ += ["log", "page", "rank", "series", "unhide", "window"]
+__all__ = [
+    "Call",
+    "Page",
+    "add_items",
+    "change_experiment",
+    "delete",
+    "experiment",
+    "feedback",
+    "health",
+    "hide",
+    "impressions",
+    "item",
+]
+__all__ += ["log", "page", "phases", "rank", "series", "unhide", "window"]
 
 T = TypeVar("T")
 Resolution = Literal["minute", "hour", "day"]
@@ -228,6 +241,33 @@ def experiment(control: str | None = None) -> Call[Experiment]:
     """How the variants stand, compared with a control."""
     params = {} if control is None else {"control": control}
     return Call("GET", "/v1/experiment", Experiment.of, params=params)
+
+
+def phases() -> Call[tuple[Phase, ...]]:
+    """The phases of the experiment, oldest first; the last is in force."""
+    return Call("GET", "/v1/experiment/phases", _phases)
+
+
+def change_experiment(
+    *,
+    variants: Mapping[str, str] | None = None,
+    weights: Mapping[str, float] | None = None,
+    split: Literal["random", "sticky"] | None = None,
+    control: str | None = None,
+    after: int | None = None,
+) -> Call[tuple[Phase, ...]]:
+    """Begin another phase of the experiment; all phases.
+
+    ``variants`` are policies of new variants, or other ones of those there are. ``weights`` are of every variant that
+    is to have traffic: others stop. ``after``: only if this phase, by its ``seq``, is still in force.
+    """
+    asked = {"variants": variants, "weights": weights, "split": split, "control": control, "after": after}
+    body = {name: value for name, value in asked.items() if value is not None}
+    return Call("POST", "/v1/experiment/phases", _phases, body)
+
+
+def _phases(told: Mapping[str, Any]) -> tuple[Phase, ...]:
+    return tuple([Phase.of(row) for row in told["phases"]])
 
 
 def series(

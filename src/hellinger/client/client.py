@@ -147,6 +147,8 @@ class Client:
     impressions = _blocking(calls.impressions)
     log = _blocking(calls.log)
     experiment = _blocking(calls.experiment)
+    phases = _blocking(calls.phases)
+    change_experiment = _blocking(calls.change_experiment)
     series = _blocking(calls.series)
     health = _blocking(calls.health)
 
@@ -296,6 +298,8 @@ class AsyncClient:
     impressions = _awaited(calls.impressions)
     log = _awaited(calls.log)
     experiment = _awaited(calls.experiment)
+    phases = _awaited(calls.phases)
+    change_experiment = _awaited(calls.change_experiment)
     series = _awaited(calls.series)
     health = _awaited(calls.health)
 

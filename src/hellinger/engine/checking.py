@@ -49,13 +49,18 @@ async def portrait(service: Service) -> AsyncIterator[bytes]:
     for key in [(variant, segment) for variant, segment, _ in desk.pools.each()]:
         await service.journal.write(service.chores(), lasting=True)
         await service.catch_up()
+        if key[0] not in service.desk.variants:  # it has stopped meanwhile
+            continue
         room = await asyncio.to_thread(service.desk.pools.of(key[0]).room)
         desk, at = service.desk, now()
+        if key[0] not in desk.variants:
+            continue
         while desk.state.dates.due(at):
             desk.state.expire(at)
         for copy in copies(desk.pools, *key, room=room):
             about = {
                 "seq": desk.ledger.seq,
+                "policy": desk.variants[key[0]],
                 "at": at,
                 "pending": [
                     {
@@ -125,7 +130,7 @@ def _state(ledger: Ledger, rules: Mapping[str, Any], part: Mapping[str, Any]) ->
     variant = part["pool"]["variant"]
     state = State(
         ledger,
-        {variant: rules["variants"][variant]},
+        {variant: part["policy"]},
         segments=[part["pool"]["segment"]],
         learning=rules["learning"],
         enough=rules["enough"],

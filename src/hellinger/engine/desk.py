@@ -7,7 +7,7 @@ import math
 import random
 import secrets
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
 from itertools import chain, islice
 from typing import Any
@@ -87,9 +87,6 @@ class Desk:
         enough: float | None = None,
         leaving: Leaving | None = None,
     ) -> None:
-        self.variants = {name: policy(spec).spec for name, spec in variants.items()}
-        self.split = split or Split(dict.fromkeys(variants, 1.0))
-        self.sticky = sticky
         self.counted = counted
         self.window = window
         self.weights = weights or {}
@@ -100,16 +97,33 @@ class Desk:
         """The catalogue's version when items were last to be forgotten: one event at a time is on its way."""
         self.seed = secrets.randbits(64) if seed is None else seed
         self.leaving = (leaving or Leaving()).check()
-        self.state = State(ledger, variants, learning=learning, enough=enough, leaving=leaving)
-        self.versions = {
-            name: _version(spec, learning, counted, random_share, window, self.weights, enough, leaving)
-            for name, spec in self.variants.items()
-        }
-        self._stochastic = {name for name, spec in variants.items() if policy(spec).rule.random}
+        self._rules = learning, counted, random_share, window, self.weights, enough, leaving
+        self.split = split or Split(dict.fromkeys(variants, 1.0))
+        phase = ledger.phases[-1] if ledger.phases else None
+        specs = variants if phase is None else phase["variants"]
+        self.state = State(ledger, dict(specs), learning=learning, enough=enough, leaving=leaving)
+        if phase is None:
+            self._play(variants, self.split, sticky)
+        else:
+            self._follow(phase)
         self.segments = set(ledger.segments)
         """Segments that have been asked for."""
         self.named: dict[str, dict[str, Any]] = {}
         """Rankings made under a name, not known to be in the log: their fields, by name."""
+
+    def _play(self, variants: Mapping[str, str], split: Split, sticky: bool) -> None:
+        """Share traffic between these variants from now on."""
+        self.variants = {name: policy(spec).spec for name, spec in variants.items()}
+        self.split = split
+        self.sticky = sticky
+        self.versions = {name: _version(spec, *self._rules) for name, spec in self.variants.items()}
+        self._stochastic = {name for name, spec in variants.items() if policy(spec).rule.random}
+
+    def _follow(self, phase: Mapping[str, Any]) -> None:
+        """Share traffic as a phase of the experiment says."""
+        self._play(phase["variants"], self.split.weighted(phase["weights"]), phase["split"] == "sticky")
+        if self.pools.variants != phase["variants"]:
+            self.pools.set_variants(dict(phase["variants"]))
 
     @property
     def ledger(self) -> Ledger:
@@ -171,6 +185,7 @@ class Desk:
         if math.inf in scores:  # which JSON has no word for
             scores = [None if score == math.inf else score for score in scores]
         rid, items = name or new_request(at), list(map(ledger.catalogue.ids.__getitem__, chosen))
+        phase = ledger.phase_place
         fields = {
             "variant": variant,
             "policy": self.variants[variant],
@@ -180,6 +195,7 @@ class Desk:
             "user": query.user,
             "random": drawn,
             "counted": self.counted,
+            "phase": phase,
             "through": ledger.seq,
             "items": items,
             "scores": scores,
@@ -190,7 +206,17 @@ class Desk:
         else:
             slots = array("i", chosen)
             version = ledger.catalogue.version
-            request = Request(variant, segment, at, ledger.seq, tuple(items), slots, version, counted=self.counted)
+            request = Request(
+                variant,
+                segment,
+                at,
+                ledger.seq,
+                tuple(items),
+                slots,
+                version,
+                counted=self.counted,
+                phase=phase,
+            )
             state.open(rid, request, served=count and self.random_share == 0)
         return Draft.of(rid, "rank", at, fields)
 
@@ -324,7 +350,9 @@ class Desk:
             own = list(own)
             self.forget((event.row, None) for event in events)
             self.forget(draft for _, draft in own)
-        self.state.commit(chain(placed(events), own) if events else own)
+        changes = self.state.commit(chain(placed(events), own) if events else own)
+        if changes.phase:
+            self._follow(self.ledger.phases[-1])
 
     def commit_own(self, events: Iterable[Placed]) -> None:
         """:meth:`commit` with drafts of this copy alone."""

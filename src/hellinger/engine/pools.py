@@ -123,6 +123,17 @@ class Pools:
             self._update(variant, "")
         self.finish()
 
+    def set_variants(self, variants: dict[str, str]) -> None:
+        """Rank for these variants from now on; those with the policy that they had keep their pools."""
+        former, self.variants = self.variants, variants
+        same = {name for name, spec in variants.items() if former.get(name) == spec}
+        self._of = {key: derived for key, derived in self._of.items() if key[0] in same}
+        self._departing = {name: self._departing[name] if name in same else {} for name in variants}
+        self._logged = {(name, slot) for name, slot in self._logged if name in same}
+        for variant in variants:
+            if variant not in same:
+                self._make(variant, "")
+
     # Asking -------------------------------------------------------------------------------------------
 
     def of(self, variant: str) -> Pool:
@@ -227,6 +238,8 @@ class Pools:
         """Let every pool look up what has changed, a slice at a time; rankings may be made between two slices."""
         for variant, segment in [(name, segment) for name in self.variants for segment in ("", *self.ledger.segments)]:
             key = variant, segment
+            if variant not in self.variants:  # it has stopped since the last slice
+                continue
             if segment and key not in self._of and self._decides(*key):
                 self._make(*key)
                 yield

@@ -20,6 +20,7 @@ from hellinger.engine.desk import Desk
 from hellinger.engine.drafts import Draft, FeedbackRow, Query, Sorted
 from hellinger.engine.feedback import points
 from hellinger.engine.journal import FAR, SLICE, Journal, NotAppliedError, explained, pause
+from hellinger.engine.plan import SETTINGS, Plan
 from hellinger.engine.settings import Settings
 from hellinger.engine.snapshots import WORTH, Snapshots
 from hellinger.engine.state import HOUR
@@ -125,6 +126,7 @@ class Service:
             raise
         service = cls(settings, store, desk, counters or Counters(), secret, leads=not worker)
         with suppress(StoreUnavailableError):
+            await service.begin()
             await service.learn()
         gc.collect()
         gc.freeze()  # what was loaded stays: to look through it again and again would hold up rankings
@@ -156,6 +158,42 @@ class Service:
                 log.error("no snapshot: %s", error)
         self.store.close()
         gc.unfreeze()
+
+    # The experiment -----------------------------------------------------------------------------------
+
+    @property
+    def plan(self) -> Plan:
+        """How traffic is shared now."""
+        phases = self.desk.ledger.phases
+        return Plan.of(phases[-1]) if phases else Plan.given(self.settings)
+
+    async def begin(self) -> None:
+        """Begin a phase by the settings, where the log has none by them or they are others now."""
+        plan, phases = Plan.given(self.settings), self.desk.ledger.phases
+        last = next((Plan.of(phase) for phase in reversed(phases) if phase["by"] == SETTINGS), None)
+        if self.leads and plan != last:
+            draft = plan.draft(now(), after=self.desk.ledger.phase_place, by=SETTINGS)
+            await self.journal.write((draft,))
+
+    async def change(self, by: str, *, after: int | None = None, **changes: Any) -> bool:
+        """Begin another phase, on all copies, unless nothing would change.
+
+        False where another phase than ``after`` is in force, but for the one that was asked for, or where somebody else
+        has begun one at this moment.
+        """
+        await self.journal.look()
+        ledger = self.desk.ledger
+        before = in_force = self.plan
+        if after not in (None, ledger.phase_place):  # the answer to an earlier attempt may have been lost
+            before = next((Plan.of(phase) for phase in ledger.phases if phase["seq"] == after), before)
+        former = {name: spec for phase in ledger.phases for name, spec in phase["variants"].items()}
+        plan = before.changed(**changes, former=former)
+        if ledger.phases and plan == in_force:
+            return True
+        if before is not in_force:
+            return False
+        draft = plan.draft(now(), after=ledger.phase_place, by=by)
+        return await self.journal.write((draft,)) != [None]
 
     # Requests -----------------------------------------------------------------------------------------
 
@@ -485,11 +523,10 @@ def make_desk(settings: Settings, ledger: Ledger, salt: bytes, *, seed: int | No
     """The desk that these settings ask for; ``seed`` where they give none."""
     ledger.requests.set_memory(settings.request_cache_mb << 20)
     leaving = Leaving(impressions=settings.graduate_after, share=settings.retire_share, age=settings.max_age_hours)
-    weights = {name: settings.variant_weights.get(name, 1.0) for name in settings.variants}
     desk = Desk(
         ledger,
         settings.variants,
-        split=Split(weights, salt=salt.hex()),
+        split=Split(Plan.given(settings).weights, salt=salt.hex()),
         sticky=settings.split == "sticky",
         learning=settings.learning,
         counted=settings.counting == "served",

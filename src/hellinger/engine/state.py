@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable
 from hellinger.engine.dates import Dates
 from hellinger.engine.overlay import Overlay
 from hellinger.engine.pools import Learning, Pools
-from hellinger.ledger import Ledger, Request, joined
+from hellinger.ledger import Changes, Ledger, Request, joined
 from hellinger.ledger.ledger import Placed
 from hellinger.pool import Leaving
 
@@ -53,8 +53,8 @@ class State:
         self.made = 0
         """Rankings made since the log was last applied, those included that count only when the log has them."""
 
-    def commit(self, events: Iterable[Placed]) -> None:
-        """Apply the next events of the log.
+    def commit(self, events: Iterable[Placed]) -> Changes:
+        """Apply the next events of the log; what they changed.
 
         Where this raises nothing of the state can be relied upon any more: it has to be made anew from the log.
         """
@@ -75,6 +75,7 @@ class State:
         self.pools.follow(changes)
         if ledger.seq != before:
             self.made = 0
+        return changes
 
     def open(self, name: str, ranking: Request, *, served: bool) -> None:
         """Count a ranking before the log has it; ``served``: its variant's own pool has counted it already."""

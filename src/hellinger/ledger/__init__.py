@@ -8,7 +8,7 @@ from hellinger.ledger.counts import Columns, Counts, Floats, Slots, added, joine
 from hellinger.ledger.errors import EventError, UnknownKindError
 from hellinger.ledger.ledger import COMMON, Ledger, placed
 from hellinger.ledger.requests import Request, Requests, spoken_of
-from hellinger.ledger.series import RESOLUTIONS, Series
+from hellinger.ledger.series import RESOLUTIONS, Series, Share
 
 __all__ = [
     "COMMON",
@@ -28,6 +28,7 @@ __all__ = [
     "Request",
     "Requests",
     "Series",
+    "Share",
     "Slots",
     "UnknownKindError",
     "added",

@@ -31,9 +31,11 @@ class Changes:
         Slots with other counts, by variant and segment, but for those of ``rankings``.
     priors
         Variants and segments with another prior.
+    phase
+        Whether a phase of the experiment has begun.
     """
 
-    __slots__ = ("counted", "forgotten", "items", "priors", "rankings", "retagged")
+    __slots__ = ("counted", "forgotten", "items", "phase", "priors", "rankings", "retagged")
 
     def __init__(self) -> None:
         self.items: set[int] = set()
@@ -42,3 +44,4 @@ class Changes:
         self.rankings: list[tuple[str, Request]] = []
         self.counted: defaultdict[tuple[str, str], list[Slots]] = defaultdict(list)
         self.priors: set[tuple[str, str]] = set()
+        self.phase = False

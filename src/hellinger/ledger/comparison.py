@@ -42,6 +42,8 @@ def _differences(one: Ledger, other: Ledger) -> Iterator[str]:
     for key in sorted(set(one.priors) | set(other.priors)):
         if one.priors.get(key) != other.priors.get(key):
             yield f"prior of {key}: {one.priors.get(key)} and {other.priors.get(key)}"
+    if one.phases != other.phases:
+        yield f"phases: {one.phases} and {other.phases}"
     yield from _over_time(one, other)
 
 
@@ -68,8 +70,8 @@ def _over_time(one: Ledger, other: Ledger) -> Iterator[str]:
     mine, theirs = one.series, other.series
     tables: list[tuple[str, Mapping[str, list[float]], Mapping[str, list[float]]]]
     tables = [("totals", mine.totals, theirs.totals)]
-    one_pages, other_pages = ({v: p.as_json() for v, p in x.pages.items()} for x in (mine, theirs))
-    tables.append(("requests", one_pages, other_pages))
+    shares = [{f"{v} in phase {p}": s.as_json() for (p, v), s in x.shares.items()} for x in (mine, theirs)]
+    tables.append(("share", shares[0], shares[1]))
     for name in mine.steps:
         for step in sorted(set(mine.steps[name]) | set(theirs.steps[name])):
             cells = mine.steps[name].get(step, {}), theirs.steps[name].get(step, {})

@@ -61,8 +61,10 @@ class Ledger:
         """What a variant has learned of all its items, by variant and segment: place in the log, and fields."""
         self.series = Series()
         self.requests = Requests(cache)
-        self._gathered: defaultdict[str, list[_Change]] = defaultdict(list)
-        """Feedback and confirmations not counted yet, by variant and in the log's order, all of one minute."""
+        self.phases: list[dict[str, Any]] = []
+        """The experiment's phases, oldest first: place in the log (``seq``), time (``at``), and fields."""
+        self._gathered: defaultdict[tuple[int, str], list[_Change]] = defaultdict(list)
+        """Feedback and confirmations not counted yet, by phase and variant, in the log's order, all of one minute."""
         self._minute = 0
 
     # Events -------------------------------------------------------------------------------------------
@@ -114,7 +116,7 @@ class Ledger:
                                 minute = self._turn_to(at, changes)
                             variant, segment = request.whose
                             slot = (request.slots if request.version == forgets else self.slots_of(request))[position]
-                            gathered[variant].append((slot, shown, rise, request.reward, segment))
+                            gathered[request.phase, variant].append((slot, shown, rise, request.reward, segment))
                 elif kind == "rank":
                     self._rank(key, own[key] if key in own else Request.of(at, said), changes)
                 elif kind == "seen":
@@ -144,13 +146,14 @@ class Ledger:
         return self._minute
 
     def _count_gathered(self, changes: Changes) -> None:
-        for variant, rows in self._gathered.items():
+        for (phase, variant), rows in self._gathered.items():
             columns: Any = zip(*rows, strict=True)
             slots, *counted, segments = columns
             places = np.array(slots, np.int64)
             n, s, rewards = (np.array(column, np.float64) for column in counted)
-            self.series.together(variant).rose(rewards, s)
-            self.series.add(variant, self._minute, 0, float(n.sum()), float(s.sum()))
+            shown = float(n.sum())
+            self.series.share(phase, variant).rose(rewards, s, shown)
+            self.series.add(variant, self._minute, 0, shown, float(s.sum()))
             several = set(segments)
             if len(several) == 1:
                 self._count(variant, segments[0], places, n, s, changes)
@@ -171,7 +174,7 @@ class Ledger:
         self.requests.put(name, request)
         shown = len(request.items) if request.counted else 0
         self.series.add(request.variant, request.at, 1, shown, 0)
-        self.series.together(request.variant).opened(len(request.items))
+        self.series.share(request.phase, request.variant).opened(len(request.items), shown)
         changes.rankings.append((name, request))
         if shown:
             if min(slots) < 0:
@@ -206,7 +209,8 @@ class Ledger:
         if position >= 0 and request.see(position):
             self._turn_to(at, changes)
             variant, segment = request.whose
-            self._gathered[variant].append((self.slots_of(request)[position], 1.0, 0.0, request.reward, segment))
+            change = (self.slots_of(request)[position], 1.0, 0.0, request.reward, segment)
+            self._gathered[request.phase, variant].append(change)
 
     def _item(self, seq: int, event: tuple[int, dict[str, Any], str], changes: Changes) -> None:
         at, fields, body = event
@@ -265,7 +269,7 @@ class Ledger:
             for row in rows:
                 n, s = row["impressions"], row["rewards"]
                 self.series.add(variant, min(row["to"] or at, at), 0, n, s)
-                self.series.together(variant).brought(n, s)
+                self.series.share(0, variant).brought(n, s)
         slots = np.array([self.catalogue.slots.get(row["item"], -1) for row in rows], np.int64)
         shown, earned = (np.array([row[what] for row in rows], np.float64) for what in ("impressions", "rewards"))
         self._count(variant, segment, slots, shown, earned, changes)
@@ -277,6 +281,18 @@ class Ledger:
         if self.prior_place(*key) == fields["after"]:
             self.priors[key] = seq, {"rounds": fields["rounds"], "prior": fields["prior"]}
             changes.priors.add(key)
+
+    def _experiment(self, seq: int, event: tuple[int, dict[str, Any], str], changes: Changes) -> None:
+        """Begin a phase; only one can follow the phase before it, whoever else has begun one meanwhile."""
+        at, fields, _ = event
+        if self.phase_place == fields["after"]:
+            self.phases.append({"seq": seq, "at": at, **fields})
+            changes.phase = True
+
+    @property
+    def phase_place(self) -> int:
+        """The place in the log of the phase in force, 0 where there is none."""
+        return int(self.phases[-1]["seq"]) if self.phases else 0
 
     def _forget(self, _seq: int, event: tuple[int, dict[str, Any], str], changes: Changes) -> None:
         """Let go of items that have left; one that came back meanwhile, or is forgotten already, stays as it is."""
@@ -366,5 +382,6 @@ _HANDLERS = {
     "import": Ledger._import,
     "prior": Ledger._prior,
     "forget": Ledger._forget,
+    "experiment": Ledger._experiment,
 }
 """What applies an event, by its kind; rankings, feedback and confirmations are applied in the loop itself."""

@@ -18,7 +18,20 @@ _NONE = array("i")
 class Request:
     """One ranking: who made it, what it showed, and what has come of it so far."""
 
-    __slots__ = ("at", "counted", "given", "items", "reward", "seen", "slots", "sums", "through", "version", "whose")
+    __slots__ = (
+        "at",
+        "counted",
+        "given",
+        "items",
+        "phase",
+        "reward",
+        "seen",
+        "slots",
+        "sums",
+        "through",
+        "version",
+        "whose",
+    )
 
     def __init__(
         self,
@@ -31,6 +44,7 @@ class Request:
         version: int = -1,
         *,
         counted: bool,
+        phase: int = 0,
     ) -> None:
         self.whose = (variant, segment)
         self.at = at
@@ -42,6 +56,8 @@ class Request:
         """The catalogue's version that the slots are of; −1 where they are not known yet."""
         self.counted = counted
         """Whether its impressions count at serving."""
+        self.phase = phase
+        """The place in the log of the experiment's phase that it belongs to; 0 for none."""
         self.given: dict[str, dict[int, float]] = {}
         """Points by kind of feedback and position: there are few kinds, and a dictionary for each item is large."""
         self.sums: dict[int, float] | None = None
@@ -71,7 +87,8 @@ class Request:
         """The request of a ``rank`` event."""
         items = tuple(fields["items"])
         segment = fields["segment"] or ""
-        return cls(fields["variant"], segment, at, fields["through"], items, counted=fields["counted"])
+        phase = fields.get("phase", 0)  # an older log has none
+        return cls(fields["variant"], segment, at, fields["through"], items, counted=fields["counted"], phase=phase)
 
     def position(self, item: str) -> int:
         """Where an item stands in the ranking, from 0; −1 if it does not."""

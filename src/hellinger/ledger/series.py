@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["RESOLUTIONS", "Series", "Together"]
+__all__ = ["RESOLUTIONS", "Series", "Share"]
 
 RESOLUTIONS = {"minute": 60_000, "hour": 3_600_000, "day": 86_400_000}
 """Milliseconds in a step."""
@@ -19,38 +20,66 @@ KEEP_MINUTES = 2 * 24 * 60
 Cell = list[float]
 
 
-class Together:
-    """How rewards lie together in the requests of one variant: see ``hellinger.experiment.Pages``."""
+class Share:
+    """What one variant had in one phase, and how rewards lie together in its requests.
 
-    __slots__ = ("count", "largest", "most", "squares")
+    For the last four see ``hellinger.experiment.Pages``. Phase 0 is all that belongs to none: imports, and rankings of
+    before there were phases.
+    """
 
-    def __init__(self, count: int = 0, squares: float = 0.0, largest: int = 0, most: float = 0.0) -> None:
+    __slots__ = ("count", "impressions", "largest", "most", "requests", "reward", "squares")
+
+    def __init__(
+        self,
+        requests: int = 0,
+        impressions: float = 0.0,
+        reward: float = 0.0,
+        count: int = 0,
+        squares: float = 0.0,
+        largest: int = 0,
+        most: float = 0.0,
+    ) -> None:
+        self.requests = requests
+        self.impressions = impressions
+        self.reward = reward
         self.count = count
         self.squares = squares
         self.largest = largest
         self.most = most
 
-    def opened(self, size: int) -> None:
-        """A request showed so many items."""
+    def opened(self, size: int, shown: int) -> None:
+        """A request showed so many items, of which so many count at once."""
+        self.requests += 1
+        self.impressions += shown
         self.count += 1
         self.largest = max(self.largest, size)
 
-    def rose(self, reward: npt.NDArray[np.float64], rise: npt.NDArray[np.float64]) -> None:
-        """Requests' rewards have risen to these, one after another, each by so much."""
+    def rose(self, reward: npt.NDArray[np.float64], rise: npt.NDArray[np.float64], shown: float) -> None:
+        """Requests' rewards have risen to these, one after another, each by so much; so many items were seen."""
         # one after another, so that the sum does not depend on how many came at once
         self.squares = float(np.cumsum(np.append(self.squares, rise * (2.0 * reward - rise)))[-1])
         self.most = max(self.most, float(reward.max()))
+        self.reward += float(rise.sum())
+        self.impressions += shown
 
     def brought(self, impressions: float, reward: float) -> None:
         """Impressions came without their requests: each is taken for one."""
+        self.impressions += impressions
+        self.reward += reward
         self.count += int(impressions)
         self.squares += reward
         self.largest = max(self.largest, 1 if impressions else 0)
         self.most = max(self.most, 1.0 if reward else 0.0)  # which impressions the reward was for is not known
 
     def as_json(self) -> list[float]:
-        """The four numbers."""
-        return [self.count, self.squares, self.largest, self.most]
+        """The numbers, in the order in which they are given to make one."""
+        return [self.requests, self.impressions, self.reward, self.count, self.squares, self.largest, self.most]
+
+    @classmethod
+    def of(cls, numbers: Sequence[float]) -> Share:
+        """What :meth:`as_json` wrote."""
+        requests, impressions, reward, count, squares, largest, most = numbers
+        return cls(int(requests), impressions, reward, int(count), squares, int(largest), most)
 
 
 class Series:
@@ -62,7 +91,8 @@ class Series:
 
     def __init__(self) -> None:
         self.totals: dict[str, Cell] = {}
-        self.pages: dict[str, Together] = {}
+        self.shares: dict[tuple[int, str], Share] = {}
+        """By phase and variant."""
         self.steps: dict[str, dict[int, dict[str, Cell]]] = {name: {} for name in RESOLUTIONS}
         self._minutes: list[int] = []
         """The minutes that are kept, as a heap."""
@@ -83,12 +113,12 @@ class Series:
             cell[1] += impressions
             cell[2] += reward
 
-    def together(self, variant: str) -> Together:
-        """How a variant's rewards lie together."""
-        pages = self.pages.get(variant)
-        if pages is None:
-            pages = self.pages[variant] = Together()
-        return pages
+    def share(self, phase: int, variant: str) -> Share:
+        """What a variant had in a phase, to be added to."""
+        share = self.shares.get((phase, variant))
+        if share is None:
+            share = self.shares[phase, variant] = Share()
+        return share
 
     def _step(self, name: str, step: int) -> dict[str, Cell]:
         steps = self.steps[name]
@@ -112,7 +142,7 @@ class Series:
         """Everything, for :meth:`of`."""
         return {
             "totals": self.totals,
-            "pages": {name: pages.as_json() for name, pages in self.pages.items()},
+            "shares": [[*key, *share.as_json()] for key, share in self.shares.items()],
             "steps": {name: {str(k): v for k, v in steps.items()} for name, steps in self.steps.items()},
         }
 
@@ -121,8 +151,10 @@ class Series:
         """What :meth:`as_json` wrote."""
         series = cls()
         series.totals = fields["totals"]
-        for name, (count, squares, largest, most) in fields["pages"].items():
-            series.pages[name] = Together(int(count), squares, int(largest), most)
+        for phase, variant, *numbers in fields.get("shares", ()):
+            series.shares[phase, variant] = Share.of(numbers)
+        for variant, numbers in fields.get("pages", {}).items():  # of before there were phases
+            series.shares[0, variant] = Share.of([*series.totals.get(variant, (0, 0, 0)), *numbers])
         series.steps = {name: {int(k): v for k, v in steps.items()} for name, steps in fields["steps"].items()}
         series._minutes = sorted(series.steps["minute"])
         return series

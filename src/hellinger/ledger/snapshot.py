@@ -16,7 +16,7 @@ from hellinger.ledger.series import Series
 
 __all__ = ["dumped", "loaded"]
 
-VERSION = 3
+VERSION = 4
 PART = 1 << 20
 
 
@@ -33,6 +33,7 @@ def dumped(ledger: Ledger) -> Iterator[bytes]:
         "version": VERSION,
         "seq": ledger.seq,
         "tag_sets": held.tag_sets,
+        "phases": ledger.phases,
         "series": ledger.series.as_json(),
         "gone": {
             variant: {str(place[slot]): why for slot, why in slots.items() if place[slot] >= 0}
@@ -75,6 +76,7 @@ def loaded(parts: Iterable[bytes], *, cache: int = 100_000) -> Ledger:
         counts.add(slots, n, s, rounds - float(n.sum()))
     ledger.gone = {v: {int(slot): why for slot, why in slots.items()} for v, slots in header["gone"].items()}
     ledger.priors = {(variant, segment): (seq, prior) for variant, segment, seq, prior in header.get("priors", ())}
+    ledger.phases = header.get("phases", [])
     ledger.series = Series.of(header["series"])
     return ledger
 

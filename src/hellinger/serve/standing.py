@@ -3,37 +3,35 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import Any
 
 from hellinger.engine.service import Service
 from hellinger.experiment import Pages, Readout, Totals
 from hellinger.experiment.readout import readout_steps
-from hellinger.ledger import Series
+from hellinger.ledger import Ledger, Series, Share
 from hellinger.serve.models import iso
 
-__all__ = ["series", "standing"]
+__all__ = ["phases", "series", "standing", "totals_of"]
 
 
 async def standing(service: Service, control: str | None = None) -> dict[str, Any]:
     """The readout of the experiment, with what it is about: all of one moment, computed in slices."""
-    desk, settings = service.desk, service.settings
+    desk, settings, plan = service.desk, service.settings, service.plan
     kept = desk.ledger.series
-    totals = []
-    for name in desk.variants:
-        requests, impressions, reward = kept.totals.get(name, (0, 0, 0))
-        pages = kept.pages.get(name)
-        together = None if pages is None else Pages(pages.count, pages.squares, pages.largest, pages.most)
-        totals.append(Totals(name, int(requests), int(impressions), reward, together))
+    totals, specs = [], dict(desk.variants)  # they may be others before all is computed
+    for name in specs:
+        shares = [share for (_, variant), share in kept.shares.items() if variant == name]
+        totals.append(totals_of(name, shares))
     steps = kept.steps["hour"]
     former = [
         {"variant": name, "requests": cell[0], "impressions": cell[1], "reward": cell[2]}
         for name, cell in kept.totals.items()
-        if name not in desk.variants
+        if name not in specs
     ]
     about = {
         "title": settings.title,
-        "split": settings.split,
+        "split": plan.split,
         "learning": settings.learning,
         "counting": settings.counting,
         "items": len(desk.ledger.catalogue),
@@ -41,12 +39,41 @@ async def standing(service: Service, control: str | None = None) -> dict[str, An
         "events": desk.ledger.seq,
         "former": former,
     }
-    chosen = control or settings.control
+    chosen = control or plan.control or None
     read = await _sliced(readout_steps(totals, weights=desk.split.probabilities, control=chosen, sticky=desk.sticky))
     result = read.as_json()
     for row in result["variants"]:
-        row["policy"] = desk.variants[row["variant"]]
+        row["policy"] = specs[row["variant"]]
     return result | about
+
+
+def phases(ledger: Ledger) -> list[dict[str, Any]]:
+    """The phases of the experiment, with what was ranked in each."""
+    found = []
+    for phase in ledger.phases:
+        seq = phase["seq"]
+        requests = {variant: share.requests for (at, variant), share in ledger.series.shares.items() if at == seq}
+        plan = {name: phase[name] for name in ("variants", "weights", "split", "control", "by")}
+        found.append({"seq": seq, "since": iso(phase["at"]), **plan, "requests": requests})
+    return found
+
+
+def totals_of(variant: str, shares: Sequence[Share]) -> Totals:
+    """What a variant had in some phases."""
+    if not shares:
+        return Totals(variant, 0, 0, 0.0, None)
+    return Totals(
+        variant,
+        sum(share.requests for share in shares),
+        int(sum(share.impressions for share in shares)),
+        sum(share.reward for share in shares),
+        Pages(
+            sum(share.count for share in shares),
+            sum(share.squares for share in shares),
+            max(share.largest for share in shares),
+            max(share.most for share in shares),
+        ),
+    )
 
 
 async def _sliced(steps: Generator[None, None, Readout]) -> Readout:

@@ -6,7 +6,21 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-__all__ = ["Experiment", "Former", "History", "HistoryColumn", "Mark", "Series", "SeriesColumn", "VariantRow"]
+from hellinger.serve.models.fields import Body, Name
+
+__all__ = [
+    "Experiment",
+    "Former",
+    "History",
+    "HistoryColumn",
+    "Mark",
+    "Phase",
+    "Phases",
+    "PlanBody",
+    "Series",
+    "SeriesColumn",
+    "VariantRow",
+]
 
 
 class VariantRow(BaseModel):
@@ -36,6 +50,43 @@ class Former(BaseModel):
     requests: float
     impressions: float
     reward: float
+
+
+class PlanBody(Body):
+    """What the next phase is to have otherwise."""
+
+    variants: dict[Name, str] | None = Field(
+        None,
+        description="Policies of new variants, or other ones of those there are.",
+        examples=[{"new": "cold-start"}],
+    )
+    weights: dict[Name, float] | None = Field(
+        None,
+        description="Of every variant that is to have traffic: others stop. Without them a new one has weight 1.",
+        examples=[{"cold-start": 9, "ucb1": 1}],
+    )
+    split: Literal["random", "sticky"] | None = None
+    control: str | None = Field(None, description="Variant the others are compared with; empty for the last.")
+    after: int | None = Field(None, description="Only if this phase, by its `seq`, is still in force: otherwise 409.")
+
+
+class Phase(BaseModel):
+    """A time with one plan."""
+
+    seq: int = Field(description="Place in the log where it began.")
+    since: str
+    by: str = Field(description="Who began it: `settings`, or the name of a key.")
+    variants: dict[str, str]
+    weights: dict[str, float]
+    split: Literal["random", "sticky"]
+    control: str
+    requests: dict[str, int] = Field(description="Rankings that were made in it, by variant.")
+
+
+class Phases(BaseModel):
+    """The experiment's phases, oldest first; the last is in force."""
+
+    phases: list[Phase]
 
 
 class Experiment(BaseModel):

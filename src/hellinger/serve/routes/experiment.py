@@ -12,8 +12,10 @@ from starlette.responses import Response
 from hellinger.ledger import RESOLUTIONS
 from hellinger.serve import models, standing
 from hellinger.serve.access import needs
+from hellinger.serve.answers import ApiError
 from hellinger.serve.exports import Exports, Streamed
-from hellinger.serve.routes._common import ERRORS, Control, compared_with, json_response, service_of
+from hellinger.serve.keys import CALLER
+from hellinger.serve.routes._common import ERRORS, Control, compared_with, error, json_response, service_of
 from hellinger.store import StoreUnavailableError
 
 __all__ = ["router"]
@@ -36,6 +38,32 @@ async def experiment(request: Request, control: Control = None) -> Response:
     """How the variants stand: totals, rates with intervals that are valid at every moment, lifts, and a sentence."""
     service = service_of(request)
     return json_response(await standing.standing(service, compared_with(service, control)))
+
+
+@router.get("/experiment/phases", response_model=models.Phases)
+@needs("read")
+async def phases(request: Request) -> Response:
+    """The phases of the experiment: times in which weights and variants stayed the same."""
+    return json_response({"phases": standing.phases(service_of(request).desk.ledger)})
+
+
+@router.post("/experiment/phases", response_model=models.Phases, responses={409: error("Another phase is in force.")})
+@needs("admin")
+async def change(body: Annotated[models.PlanBody, models.FEW_MISTAKES], request: Request) -> Response:
+    """Begin another phase, on all copies at once: other weights, new variants, or some that stop.
+
+    What was learned stays. A variant that stops gives its traffic to the others.
+    """
+    service = service_of(request)
+    by = request.scope[CALLER] or "anyone"
+    try:
+        begun = await service.change(by, **body.model_dump())
+    except ValueError as wrong:
+        raise ApiError(422, str(wrong)) from None
+    if not begun:
+        place = service.desk.ledger.phase_place
+        raise ApiError(409, f"the phase in force must be the one of `after`, but it began at event {place} of the log")
+    return json_response({"phases": standing.phases(service.desk.ledger)})
 
 
 @router.get("/experiment/series", response_model=models.Series)
