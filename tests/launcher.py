@@ -28,7 +28,7 @@ def warm() -> None:
     from hellinger.engine.settings import Settings
     from hellinger.ledger import Ledger
 
-    make_desk(Settings(), Ledger(), b"")
+    make_desk(Settings(variants=["hellinger-ucb", "kl-ucb", "ucb1", "cold-start"]), Ledger(), b"")
     assert all((alembic, psycopg, sqlalchemy, uvicorn, uvloop, hellinger))
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from hellinger.engine.settings import Settings
 from hellinger.serve.keys import new_key
-from running import Running, fill, serving
+from running import VARIANTS, Running, fill, serving
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
@@ -28,8 +28,9 @@ WAIT = 30_000
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     folder = tmp_path_factory.mktemp("browser")
     url = f"sqlite:///{folder}/log.db"
-    fill(Settings(database=url, seed=1, graduate_after=60), requests=500, items=60, days=5)
-    with serving(folder, "--database", url, "--graduate-after", "60", "--control", "ucb1") as service:
+    fill(Settings(database=url, variants=VARIANTS, seed=1, graduate_after=60), requests=500, items=60, days=5)
+    flags = ["--variants", ", ".join(VARIANTS), "--graduate-after", "60", "--control", "ucb1"]
+    with serving(folder, "--database", url, *flags) as service:
         yield service
 
 
