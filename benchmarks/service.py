@@ -229,7 +229,8 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as name:
             folder, port = Path(name), free_port()
             command = ["-m", "hellinger", "serve", "--port", str(port), "--database", f"sqlite:///{folder}/log.db"]
-            command += ["--variants", VARIANTS, "--log-level", "warning", "--snapshot-every-events", "1000000000"]  # none in between
+            command += ["--variants", VARIANTS]
+            command += ["--log-level", "warning", "--snapshot-every-events", "1000000000"]  # none in between
             with running(port, *command) as process:
                 with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=120) as client:
                     for start in range(0, size, 10_000):

@@ -60,6 +60,15 @@ def test_headless_with_months_before_it_prints_a_table(tmp_path: Path) -> None:
         store.close()
 
 
+def test_one_variant_has_no_columns_to_compare_with(tmp_path: Path) -> None:
+    options = ["--contents", "50", "--variants", "ucb1", "--keep", str(tmp_path)]
+    said = CliRunner().invoke(cli.app, ["demo", "--headless", "20", *options]).stdout
+    assert "UCB1 ranks all traffic; its reward rate is " in said
+    assert "95 % interval" in said
+    assert "over" not in said
+    assert "best" not in said
+
+
 def test_the_same_seed_plays_the_same_months(tmp_path: Path) -> None:
     found = []
     for name in ("one", "other"):

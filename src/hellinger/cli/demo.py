@@ -37,7 +37,8 @@ def demo(
     ] = None,
     contents: Annotated[int, typer.Option(help="Contents in the catalogue.", min=1)] = 10_000,
     variants: Annotated[
-        str | None, typer.Option(help="Algorithms that share the traffic; by default the paper's three and our cold-start.")
+        str | None,
+        typer.Option(help="Algorithms that share the traffic; the paper's three and cold-start by default."),
     ] = None,
     days: Annotated[
         float | None, typer.Option(help="Simulated days played before it opens; 60, or none with --headless.")

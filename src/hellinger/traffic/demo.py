@@ -75,8 +75,8 @@ class Demo:
     scene
         What to show.
     variants
-        Algorithms that share the traffic, as a service's setting; unless given, the paper's and ``cold-start``, compared
-        with the last of the paper's.
+        Algorithms that share the traffic, as a service's setting; unless given, the paper's and ``cold-start``,
+        compared with the last of the paper's.
     """
 
     def __init__(self, folder: Path, scene: Scene, *, variants: Any = None) -> None:
