@@ -22,7 +22,7 @@ from hellinger.store import open_store
 
 __all__ = ["VARIANTS", "Running", "fill", "serving"]
 
-VARIANTS = ["hellinger-ucb", "kl-ucb", "ucb1"]
+VARIANTS = {name: name for name in ("hellinger-ucb", "kl-ucb", "ucb1")}
 """For tests of an experiment."""
 
 

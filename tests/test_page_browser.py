@@ -122,7 +122,7 @@ def test_algorithms_have_the_colours_of_the_figures(watched: Watched) -> None:
     page = watched.open()
     points(page, "curve")
     drawn = dict(page.evaluate("document.getElementById('curve').data.map(trace => [trace.name, trace.line.color])"))
-    assert drawn == figures.colours(VARIANTS)
+    assert drawn == figures.colours(list(VARIANTS))
 
 
 LINES = """name => {

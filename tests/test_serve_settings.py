@@ -99,7 +99,7 @@ def test_variants_with_weights_and_control() -> None:
     assert settings.variants == {"ucb1": "ucb1", "kl-ucb(c=3)": "kl-ucb(c=3)"}
     assert settings.variant_weights == {"ucb1": 3.0, "kl-ucb(c=3)": 1.0}
     assert settings.control == list(settings.variants)[-1]
-    assert Settings(variants=["kl-ucb", "ucb1"], control="kl-ucb").control == "kl-ucb"
+    assert Settings(variants={"kl-ucb": "kl-ucb", "ucb1": "ucb1"}, control="kl-ucb").control == "kl-ucb"
 
 
 @pytest.mark.parametrize(
