@@ -123,6 +123,17 @@ def test_algorithms_have_the_colours_of_the_figures(watched: Watched) -> None:
     points(page, "curve")
     drawn = dict(page.evaluate("document.getElementById('curve').data.map(trace => [trace.name, trace.line.color])"))
     assert drawn == figures.colours(list(VARIANTS))
+    # neither who leads nor a name of one's own changes them
+    variants = [
+        {"variant": "mine", "policy": "cold-start"},
+        *({"variant": name} for name in ("moss", "ucb1", "ada-ucb")),
+    ]
+    script = page.locator("script[type=module]").get_attribute("src").replace("app.js", "charts.js")
+    chosen = "async ([script, variants]) => (await import(script)).colours(variants)"
+    found = page.evaluate(chosen, [script, variants])
+    assert page.evaluate(chosen, [script, variants[::-1]]) == found
+    assert found["mine"] == figures.colours(["cold-start"])["cold-start"]
+    assert len(set(found.values())) == 4
 
 
 LINES = """name => {
