@@ -24,6 +24,9 @@ import orjson
 from _timing import console, verdict
 from http_load import Load, drive
 
+VARIANTS = "hellinger-ucb, kl-ucb, ucb1"
+"""What every measured service ranks by, so that figures stay comparable whatever the default is."""
+
 CONNECTIONS = 64
 """Enough that the service never waits for a client: what is answered together was written together."""
 
@@ -226,6 +229,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as name:
             folder, port = Path(name), free_port()
             command = ["-m", "hellinger", "serve", "--port", str(port), "--database", f"sqlite:///{folder}/log.db"]
+            command += ["--variants", VARIANTS]
             command += ["--log-level", "warning", "--snapshot-every-events", "1000000000"]  # none in between
             with running(port, *command) as process:
                 with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=120) as client:

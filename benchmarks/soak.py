@@ -30,7 +30,7 @@ import numpy as np
 from _timing import console, show
 from hellinger.ledger import recovery
 from hellinger.store import open_store
-from service import free_port
+from service import VARIANTS, free_port
 
 SETTLED = 3
 """The day with which memory is compared at the end."""
@@ -80,6 +80,7 @@ class Soak:
         given = {
             "port": self.port,
             "database": self.database,
+            "variants": VARIANTS,
             "log-level": "warning",
             "attribution-hours": hours / 4,
             "forget-hours": hours / 2,

@@ -118,6 +118,7 @@ def folded(contents: int, groups: int) -> Ledger:
 def readiness(path: Path, port: int = 8471) -> tuple[float, float, str]:
     """Seconds from the start of the process until it says that it is ready, those it computed, and what it logged."""
     command = [sys.executable, "-m", "hellinger", "serve", "--database", f"sqlite:///{path}", "--port", str(port)]
+    command += ["--variants", ", ".join(VARIANTS)]
     began = time.perf_counter()
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         try:

@@ -25,7 +25,7 @@ import numpy as np
 import uvloop
 
 from http_load import _Connection
-from service import free_port, running
+from service import VARIANTS, free_port, running
 
 RATE = 200
 CONNECTIONS = 32
@@ -210,7 +210,7 @@ def serving(folder: Path) -> Iterator[tuple[httpx.Client, int, str]]:
     port, database = free_port(), f"sqlite:///{folder}/log.db"
     command = ["-m", "hellinger", "serve", "--port", str(port), "--database", database, "--log-level", "error"]
     command += ["--snapshot-every-events", "1000000000", "--snapshot-every-minutes", "100000"]  # none by itself
-    command += ["--variants", "hellinger-ucb, kl-ucb, ucb1, cold-start", "--max-body-bytes", str(1 << 26)]
+    command += ["--variants", f"{VARIANTS}, cold-start", "--max-body-bytes", str(1 << 26)]
     with running(port, *command), httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=600) as client:
         yield client, port, database
 

@@ -26,7 +26,7 @@ import uvloop
 
 from _timing import console
 from http_load import Load, _drive
-from service import free_port, processor_seconds, running
+from service import VARIANTS, free_port, processor_seconds, running
 
 sys.path.append(str(Path(__file__).parent.parent / "tests"))
 from throwaway import Server
@@ -66,7 +66,7 @@ def start(stack: ExitStack, database: str, copies: int = 1, workers: int = 1) ->
     for _ in range(copies):
         port = free_port()
         command = ["-m", "hellinger", "serve", "--port", str(port), "--database", database, "--log-level", "warning"]
-        command += ["--workers", str(workers), "--snapshot-every-events", "1000000000"]
+        command += ["--variants", VARIANTS, "--workers", str(workers), "--snapshot-every-events", "1000000000"]
         processes.append(stack.enter_context(running(port, *command)))
         ports.append(port)
     with httpx.Client(base_url=f"http://127.0.0.1:{ports[0]}", timeout=120) as client:

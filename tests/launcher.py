@@ -28,7 +28,8 @@ def warm() -> None:
     from hellinger.engine.settings import Settings
     from hellinger.ledger import Ledger
 
-    make_desk(Settings(), Ledger(), b"")
+    names = ("hellinger-ucb", "kl-ucb", "ucb1", "cold-start")
+    make_desk(Settings(variants=dict(zip(names, names, strict=True))), Ledger(), b"")
     assert all((alembic, psycopg, sqlalchemy, uvicorn, uvloop, hellinger))
 
 

@@ -17,10 +17,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-__all__ = ["Answer", "Launcher", "LostError", "Service", "at_once", "free_port", "hang_up", "until"]
+__all__ = ["VARIANTS", "Answer", "Launcher", "LostError", "Service", "at_once", "free_port", "hang_up", "until"]
 
 GENEROUS = 60.0
 """Seconds after which a test gives up: far more than anything takes."""
+
+
+VARIANTS = ("hellinger-ucb", "kl-ucb", "ucb1")
+"""What a service ranks by unless its settings say otherwise: several, for each has counts of its own to lose."""
 
 
 class LostError(Exception):
@@ -96,7 +100,7 @@ class Service:
         self.port = free_port()
         self.database = database
         self.log = folder / f"service-{self.port}.log"
-        given = {"database": database, "port": self.port} | settings
+        given = {"database": database, "port": self.port, "variants": ", ".join(VARIANTS)} | settings
         self.arguments = ["serve"]
         for name, value in given.items():
             self.arguments += [f"--{name.replace('_', '-')}", str(value)]

@@ -20,7 +20,10 @@ from hellinger.events import now
 from hellinger.ledger import Ledger
 from hellinger.store import open_store
 
-__all__ = ["Running", "fill", "serving"]
+__all__ = ["VARIANTS", "Running", "fill", "serving"]
+
+VARIANTS = {name: name for name in ("hellinger-ucb", "kl-ucb", "ucb1")}
+"""For tests of an experiment."""
 
 
 class Running(NamedTuple):

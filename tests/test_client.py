@@ -42,7 +42,7 @@ QUICK = Retry(times=3, first=0.0, longest=0.0)
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with serving(tmp_path_factory.mktemp("client")) as running:
+    with serving(tmp_path_factory.mktemp("client"), variants=["hellinger-ucb", "kl-ucb", "ucb1"]) as running:
         yield running
 
 

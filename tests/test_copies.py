@@ -14,7 +14,7 @@ import pytest
 from crowd import WEIGHTS, Client, Crowd, stable
 from hellinger.ledger import Ledger, recovery
 from hellinger.store import open_store
-from live import Launcher, Service, at_once, until
+from live import VARIANTS, Launcher, Service, at_once, until
 from throwaway import Server
 
 SETTINGS = {"weights": json.dumps(WEIGHTS), "request_cache": 50}
@@ -56,7 +56,7 @@ def agree_with_the_log(database: str, copies: list[Service]) -> None:
     until(lambda: all(copy.get("/v1/experiment").body["events"] == ledger.seq for copy in copies))
     names = list(ledger.catalogue.slots)
     slots = [ledger.catalogue.slots[name] for name in names]
-    sums = {variant: ledger.sums(slots, variants=[variant]) for variant in ("hellinger-ucb", "kl-ucb", "ucb1")}
+    sums = {variant: ledger.sums(slots, variants=[variant]) for variant in VARIANTS}
     for copy in copies:
         counts = copy.counts()
         assert counts.keys() == set(names)

@@ -19,7 +19,7 @@ import hellinger
 from hellinger import cli
 from hellinger.ledger import recovery
 from hellinger.store import open_store
-from hellinger.traffic.demo import Demo, Scene, bind
+from hellinger.traffic.demo import OURS, PAPER, Demo, Scene, bind
 
 COMMAND = [sys.executable, "-m", "hellinger", "demo"]
 
@@ -29,7 +29,8 @@ def test_headless_prints_what_the_service_says_of_the_experiment() -> None:
         [*COMMAND, "--headless", "200", "--json", "--contents", "2000"], capture_output=True, check=True
     )
     told = json.loads(done.stdout)
-    assert {row["variant"] for row in told["variants"]} == {"hellinger-ucb", "kl-ucb", "ucb1"}
+    assert {row["variant"] for row in told["variants"]} == {*PAPER, OURS}
+    assert (told["control"], told["title"]) == ("ucb1", "Hellinger demo: the paper's three and our cold-start")
     assert sum(row["requests"] for row in told["variants"]) == 200
     assert sum(row["impressions"] for row in told["variants"]) == 4000
     assert sum(row["reward"] for row in told["variants"]) > 0
@@ -43,6 +44,7 @@ def test_headless_with_months_before_it_prints_a_table(tmp_path: Path) -> None:
     assert first.exit_code == 0, first.output
     assert "2 days: " in first.stdout
     assert "kl-ucb" in first.stdout
+    assert "ours" not in first.stdout
     # kept, it goes on without playing the days again
     again = CliRunner().invoke(cli.app, ["demo", "--headless", "20", "--json", *options, str(tmp_path)])
     told = json.loads(again.stdout)
@@ -56,6 +58,15 @@ def test_headless_with_months_before_it_prints_a_table(tmp_path: Path) -> None:
         assert recovery.check(store) == []
     finally:
         store.close()
+
+
+def test_one_variant_has_no_columns_to_compare_with(tmp_path: Path) -> None:
+    options = ["--contents", "50", "--variants", "ucb1", "--keep", str(tmp_path)]
+    said = CliRunner().invoke(cli.app, ["demo", "--headless", "20", *options]).stdout
+    assert "UCB1 ranks all traffic; its reward rate is " in said
+    assert "95 % interval" in said
+    assert "over" not in said
+    assert "best" not in said
 
 
 def test_the_same_seed_plays_the_same_months(tmp_path: Path) -> None:
@@ -87,6 +98,7 @@ def test_it_opens_on_a_free_port_and_ends_with_ctrl_c() -> None:
                 line = child.stdout.readline()
                 assert line, "it ended before it opened"
                 said += line
+            assert "hellinger-ucb, kl-ucb and ucb1 are the paper's, cold-start is ours\n" in said
             assert f"port {port} is taken" in said
             address = re.search(r"http://127\.0\.0\.1:(\d+)", said)
             assert address is not None

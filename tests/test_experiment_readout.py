@@ -55,7 +55,18 @@ def test_json_holds_everything() -> None:
     [
         ([], "empty", "Nothing to compare yet: there are no impressions."),
         ([Totals("a", 0, 0, 0), Totals("b", 0, 0, 0)], "empty", "Nothing to compare yet: there are no impressions."),
-        ([variant("kl-ucb", 5)], "single", "Nothing to compare: KL-UCB is the only variant."),
+        ([Totals("cold-start", 0, 0, 0)], "empty", "Cold-start ranks all traffic; no impressions yet."),
+        (
+            [Totals("cold-start", 10_000, 200_000, 12_300)],
+            "single",
+            "Cold-start ranks all traffic; its reward rate is 6.2 % (6.0–6.3 %).",
+        ),
+        (
+            [Totals("kl-ucb", 10_000, 200_000, 6)],
+            "single",
+            "KL-UCB ranks all traffic; its reward rate is 0.003 % (0.000–0.010 %).",
+        ),
+        ([Totals("kl-ucb", 1, 20, 0)], "single", "KL-UCB ranks all traffic; its reward rate is 0 % (0–28 %)."),
         (
             [variant("ucb1", 9, 99), variant("kl-ucb", 20, 100)],
             "early",

@@ -10,9 +10,10 @@ from typing import Any
 import httpx
 import pytest
 
+from hellinger import figures
 from hellinger.engine.settings import Settings
 from hellinger.serve.keys import new_key
-from running import Running, fill, serving
+from running import VARIANTS, Running, fill, serving
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
@@ -28,8 +29,9 @@ WAIT = 30_000
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     folder = tmp_path_factory.mktemp("browser")
     url = f"sqlite:///{folder}/log.db"
-    fill(Settings(database=url, seed=1, graduate_after=60), requests=500, items=60, days=5)
-    with serving(folder, "--database", url, "--graduate-after", "60", "--control", "ucb1") as service:
+    fill(Settings(database=url, variants=VARIANTS, seed=1, graduate_after=60), requests=500, items=60, days=5)
+    flags = ["--variants", ", ".join(VARIANTS), "--graduate-after", "60", "--control", "ucb1"]
+    with serving(folder, "--database", url, *flags) as service:
         yield service
 
 
@@ -114,6 +116,65 @@ def test_the_overview_is_drawn_with_data(watched: Watched) -> None:
     assert "control" in rows.filter(has_text="ucb1").last.inner_text()
     assert page.locator("#board .interval").count() == 5  # three rates, two lifts
     assert page.locator("#share li").count() == 3
+
+
+def test_algorithms_have_the_colours_of_the_figures(watched: Watched) -> None:
+    page = watched.open()
+    points(page, "curve")
+    drawn = dict(page.evaluate("document.getElementById('curve').data.map(trace => [trace.name, trace.line.color])"))
+    assert drawn == figures.colours(list(VARIANTS))
+    # neither who leads nor a name of one's own changes them
+    variants = [
+        {"variant": "mine", "policy": "cold-start"},
+        *({"variant": name} for name in ("moss", "ucb1", "ada-ucb")),
+    ]
+    script = page.locator("script[type=module]").get_attribute("src").replace("app.js", "charts.js")
+    chosen = "async ([script, variants]) => (await import(script)).colours(variants)"
+    found = page.evaluate(chosen, [script, variants])
+    assert page.evaluate(chosen, [script, variants[::-1]]) == found
+    assert found["mine"] == figures.colours(["cold-start"])["cold-start"]
+    assert len(set(found.values())) == 4
+
+
+LINES = """name => {
+  const text = document.getElementById('sentence').firstChild;
+  const range = document.createRange();
+  const start = text.data.indexOf(name);
+  range.setStart(text, start);
+  range.setEnd(text, start + name.length);
+  return new Set([...range.getClientRects()].filter(part => part.width).map(part => part.top)).size;
+}"""
+"""On how many lines a name in the sentence is."""
+
+
+def test_the_sentence_breaks_in_no_name(watched: Watched) -> None:
+    page = watched.open()
+    told = httpx.get(f"{watched.url}/v1/experiment").json()
+    names = [name.replace("-", "-\u2060") for name in ("Hellinger-UCB", "KL-UCB") if name in told["sentence"]]
+    assert names
+    for width in range(280, 800, 20):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert {page.evaluate(LINES, name) for name in names} == {1}, width
+
+
+def test_one_algorithm_is_compared_with_nothing(browser: Any, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/log.db"
+    fill(Settings(database=url, seed=1), requests=200, items=60, days=5)
+    with serving(tmp_path, "--database", url) as service:
+        watched = Watched(browser, service.url)
+        page = watched.open()
+        points(page, "curve")
+        colour = page.evaluate("document.getElementById('curve').data.map(trace => trace.line.color)")
+        assert colour == list(figures.colours(["cold-start"]).values())
+        sentence = page.locator("#sentence").inner_text().replace("\u00a0", " ").replace("\u2060", "")
+        assert re.fullmatch(r"Cold-start ranks all traffic; its reward rate is \d+ % \(\d+–\d+ %\)\.", sentence)
+        board = [cell.inner_text() for cell in page.locator("#board thead th").all() if cell.is_visible()]
+        assert board == ["Algorithm", "Impressions", "Reward", "Rate", "95 % interval"]
+        assert page.locator("#board tbody tr").locator("th, td").count() == len(board)
+        for versus in ("#control", "#share"):
+            assert page.locator(versus).is_hidden()
+        assert "Lift" not in page.locator("#overview").inner_text()
+        watched.close()
 
 
 def test_a_ranking_shows_on_the_page_by_itself(watched: Watched) -> None:

@@ -30,7 +30,7 @@ VARIANTS = ["hellinger-ucb", "kl-ucb", "ucb1"]
 @pytest.fixture(scope="module")
 def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
     """One service for all tests that do not mind each other; each has contents with a tag of its own."""
-    with running(tmp_path_factory.mktemp("api"), **LIMITS) as started:
+    with running(tmp_path_factory.mktemp("api"), variants=VARIANTS, **LIMITS) as started:
         yield started
 
 
@@ -640,7 +640,7 @@ def figures(api: Api) -> dict[tuple[str, ...], float]:
 
 
 def test_metrics_are_right(tmp_path: Path) -> None:
-    with running(tmp_path, attribution_hours=1e-9) as api:
+    with running(tmp_path, variants=VARIANTS, attribution_hours=1e-9) as api:
         api.add("a", "b")
         answers = [api.rank(2) for _ in range(3)]
         api.send("POST", "/v1/rank", json={"k": 0})
@@ -713,7 +713,7 @@ def test_the_document_has_every_route_with_its_answers(api: Api) -> None:
 
 
 def test_what_was_answered_is_there_after_a_restart(tmp_path: Path) -> None:
-    with running(tmp_path, seed=3) as api:
+    with running(tmp_path, variants=VARIANTS, seed=3) as api:
         api.add("a", "b", "c", tags=["t"], metadata={"m": 1})
         api.add("d", expires_at="2100-01-01T00:00:00Z")
         api.post(item_path("b", "/hide"))
@@ -725,7 +725,7 @@ def test_what_was_answered_is_there_after_a_restart(tmp_path: Path) -> None:
         api.post("/v1/log", {"batch": "x", "rows": [{"item": "a", "impressions": 5, "rewards": 1}]})
         before = [api.item(name) for name in ("a", "b", "d")], totals(api), api.get("/v1/experiment/series")
         exported = api.send("GET", "/v1/export").text
-    with running(tmp_path, seed=4) as api:
+    with running(tmp_path, variants=VARIANTS, seed=4) as api:
         assert ([api.item(name) for name in ("a", "b", "d")], totals(api), api.get("/v1/experiment/series")) == before
         assert api.send("GET", "/v1/export").text == exported
         assert api.item("b")["metadata"] == {"m": 1}
@@ -736,7 +736,7 @@ def test_what_was_answered_is_there_after_a_restart(tmp_path: Path) -> None:
         assert api.rank(5, {"Idempotency-Key": "k"}) == keyed
         assert api.post("/v1/log", {"batch": "x", "rows": [{"item": "a", "impressions": 5, "rewards": 1}]})["duplicate"]
         after = totals(api)
-    with running(tmp_path) as api:
+    with running(tmp_path, variants=VARIANTS) as api:
         assert totals(api) == after
         assert sum(after[variant][0] for variant in after) == 11
 
@@ -772,7 +772,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def test_late_feedback_is_stored_and_not_learned(tmp_path: Path, clock: Clock) -> None:
-    with running(tmp_path, attribution_hours=24) as api:
+    with running(tmp_path, variants=VARIANTS, attribution_hours=24) as api:
         api.add("a")
         answer = api.rank(1)
         rid = answer["request_id"]
@@ -783,7 +783,7 @@ def test_late_feedback_is_stored_and_not_learned(tmp_path: Path, clock: Clock) -
         assert outcome == {"accepted": 0, "duplicate": 2, "late": 1, "unknown": 0, "rejected": []}
         assert api.item("a")["rewards"] == 1
         count = api.service.store.count()
-    with running(tmp_path) as api:
+    with running(tmp_path, variants=VARIANTS) as api:
         assert api.service.store.count() == count
         assert api.feedback((rid, "a", "like"))["duplicate"] == 1
         (row,) = [json.loads(line) for line in api.send("GET", "/v1/export").text.splitlines()]
@@ -917,7 +917,7 @@ def test_confirming_what_counts_already_is_a_duplicate(api: Api, tag: str) -> No
 
 
 def test_shared_learning(tmp_path: Path) -> None:
-    with running(tmp_path, learning="shared", split="sticky") as api:
+    with running(tmp_path, variants=VARIANTS, learning="shared", split="sticky") as api:
         api.add("a", "b")
         answer = api.rank(1, user="ada")
         (shown,) = [item["id"] for item in answer["items"]]
@@ -945,7 +945,7 @@ def test_weights_of_kinds(tmp_path: Path) -> None:
 
 def test_the_export_is_what_was_served(tmp_path: Path, clock: Clock) -> None:
     start = clock.at
-    with running(tmp_path, random_share=0.5, seed=11) as api:
+    with running(tmp_path, variants=VARIANTS, random_share=0.5, seed=11) as api:
         assert api.send("GET", "/v1/export").text == ""
         assert pl.read_parquet(io.BytesIO(api.send("GET", "/v1/export?format=parquet").content)).schema == pl.Schema(
             SCHEMA

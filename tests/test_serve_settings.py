@@ -31,9 +31,9 @@ def test_the_documented_defaults() -> None:
     settings = Settings()
     assert settings.database == "sqlite:///hellinger.db"
     assert (settings.host, settings.port) == ("127.0.0.1", 8000)
-    assert list(settings.variants) == ["hellinger-ucb", "kl-ucb", "ucb1"]
-    assert settings.variant_weights == dict.fromkeys(settings.variants, 1.0)
-    assert settings.control == "ucb1"
+    assert settings.variants == {"cold-start": "cold-start"}
+    assert settings.variant_weights == {"cold-start": 1.0}
+    assert settings.control == "cold-start"
     assert (settings.split, settings.learning, settings.counting) == ("random", "isolated", "served")
     assert settings.attribution_hours == 24
     assert settings.random_share == 0
@@ -99,7 +99,7 @@ def test_variants_with_weights_and_control() -> None:
     assert settings.variants == {"ucb1": "ucb1", "kl-ucb(c=3)": "kl-ucb(c=3)"}
     assert settings.variant_weights == {"ucb1": 3.0, "kl-ucb(c=3)": 1.0}
     assert settings.control == list(settings.variants)[-1]
-    assert Settings(control="kl-ucb").control == "kl-ucb"
+    assert Settings(variants={"kl-ucb": "kl-ucb", "ucb1": "ucb1"}, control="kl-ucb").control == "kl-ucb"
 
 
 @pytest.mark.parametrize(
@@ -126,9 +126,12 @@ def test_variants_with_weights_and_control() -> None:
         ({"variants": "a/b=ucb1"}, "no slash` must hold, but got name='a/b'"),
         ({"variants": []}, "`1 <= number of variants` must hold"),
         ({"variants": [1]}, "`a variant is a spec, as text` must hold, but got variant=1"),
-        ({"variant_weights": "ucb9=1"}, "names variants (hellinger-ucb, kl-ucb, ucb1)` must hold, but got unknown="),
-        ({"variant_weights": {"ucb1": -1}}, "`0 <= weight, and some weight is above 0` must hold"),
-        ({"control": "ucb9"}, "control: `control is a variant (hellinger-ucb, kl-ucb, ucb1)` must hold"),
+        ({"variant_weights": "ucb9=1"}, "variant_weights names variants (cold-start)` must hold, but got unknown="),
+        ({"variant_weights": {"cold-start": -1}}, "`0 <= weight, and some weight is above 0` must hold"),
+        (
+            {"variants": "kl-ucb, ucb1", "control": "ucb9"},
+            "control: `control is a variant (kl-ucb, ucb1)` must hold",
+        ),
         ({"host": ""}, "`host`: String should have at least 1 character"),
         ({"prot": "1"}, "unknown setting 'prot' from --prot; did you mean port?"),
         ({"zzz": "1"}, "unknown setting 'zzz' from --zzz; `hellinger serve --show-config` lists them all"),

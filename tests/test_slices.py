@@ -32,7 +32,7 @@ ITEMS = 300
 @pytest.fixture(scope="module")
 def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     folder = tmp_path_factory.mktemp("slices")
-    found = Settings(database=f"sqlite:///{folder}/log.db", seed=1, graduate_after=40)
+    found = Settings(database=f"sqlite:///{folder}/log.db", variants=running.VARIANTS, seed=1, graduate_after=40)
     running.fill(found, requests=900, items=ITEMS, days=2, k=20)
     return found
 

@@ -243,7 +243,7 @@ def test_differences_name_every_number() -> None:
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with serving(tmp_path_factory.mktemp("traffic")) as running:
+    with serving(tmp_path_factory.mktemp("traffic"), variants=["hellinger-ucb", "kl-ucb", "ucb1"]) as running:
         yield running
 
 

@@ -37,7 +37,8 @@ def demo(
     ] = None,
     contents: Annotated[int, typer.Option(help="Contents in the catalogue.", min=1)] = 10_000,
     variants: Annotated[
-        str | None, typer.Option(help="Algorithms that share the traffic; hellinger-ucb, kl-ucb and ucb1 by default.")
+        str | None,
+        typer.Option(help="Algorithms that share the traffic; the paper's three and cold-start by default."),
     ] = None,
     days: Annotated[
         float | None, typer.Option(help="Simulated days played before it opens; 60, or none with --headless.")
@@ -56,11 +57,14 @@ def demo(
     For scripts: hellinger demo --headless 200 --json
     """
     with needs_extra():
-        from hellinger.traffic.demo import Demo, Scene
+        from hellinger.traffic.demo import OURS, PAPER, Demo, Scene
     past = days if days is not None else (60.0 if headless is None else 0.0)
     scene = Scene(contents=contents, days=past, visits=visits, rate=rate, seed=seed).check()
     with _folder(keep) as folder:
         made = Demo(folder, scene, variants=variants)
+        if variants is None and not json:
+            paper = f"{', '.join(PAPER[:-1])} and {PAPER[-1]}"
+            console.print(f"{paper} are the paper's, {OURS} is ours", highlight=False, soft_wrap=True)
         if past and not made.begun:
             _fast_forward(made, quiet=json)
         told = _run(made, port, headless, quiet=json)

@@ -166,9 +166,9 @@ def experiment_table(told: Mapping[str, Any]) -> Group:
     """The leaderboard as the terminal shows it."""
     table = Table(box=None, header_style="bold", pad_edge=False)
     table.add_column("variant", style="cyan", no_wrap=True)
-    wide = console.width >= 100
-    names = ("requests", "impressions", "reward", "rate", "95 % interval", f"over {told['control']}", "best")
-    for name in names if wide else names[1:]:
+    wide, several = console.width >= 100, len(told["variants"]) > 1
+    names = [*(["requests"] if wide else []), "impressions", "reward", "rate", "95 % interval"]
+    for name in names + ([f"over {told['control']}", "best"] if several else []):
         table.add_column(name, justify="right")
     for row in told["variants"]:
         table.add_row(
@@ -178,8 +178,7 @@ def experiment_table(told: Mapping[str, Any]) -> Group:
             f"{row['reward']:,.10g}",
             "–" if row["rate"] is None else f"{row['rate']:.3%}",
             f"{row['low']:.3%} … {row['high']:.3%}",
-            _lift(row),
-            f"{row['probability_best']:.1%}",
+            *([_lift(row), f"{row['probability_best']:.1%}"] if several else []),
         )
     lines: list[Any] = [Text(told["sentence"], style="bold"), Text(), table]
     check = told["sample_ratio"]

@@ -86,8 +86,8 @@ class Settings(BaseModel):
     # Experiment -------------------------------------------------------------------------------------
     variants: dict[str, str] = _setting(
         "Experiment",
-        {"hellinger-ucb": "hellinger-ucb", "kl-ucb": "kl-ucb", "ucb1": "ucb1"},
-        "Algorithms that share the traffic: specs, or name = spec. See `hellinger policies`.",
+        {"cold-start": "cold-start"},
+        "Algorithm that ranks, or several that share the traffic: specs, or name = spec. See `hellinger policies`.",
     )
     variant_weights: dict[str, float] = _setting(
         "Experiment", {}, "Share of the traffic for each variant, in proportion; 1 where none is given."

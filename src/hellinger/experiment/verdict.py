@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from hellinger.experiment.names import display_name
 from hellinger.experiment.ratio import SampleRatio
-from hellinger.experiment.sequences import order_evidence
+from hellinger.experiment.sequences import order_evidence, rate_bounds
 from hellinger.experiment.totals import Pages, Totals
 
 __all__ = ["Duel", "Verdict", "judge"]
@@ -51,6 +51,8 @@ def judge(ranked: Sequence[Totals], duels: Sequence[Duel], check: SampleRatio | 
     variant happens to lead and however often one reads it.
     """
     if not any(each.impressions for each in ranked):
+        if len(ranked) == 1:
+            return Verdict("empty", f"{display_name(ranked[0].variant)} ranks all traffic; no impressions yet.")
         return Verdict("empty", "Nothing to compare yet: there are no impressions.")
     if check is not None and check.alarm:
         return Verdict(
@@ -59,7 +61,7 @@ def judge(ranked: Sequence[Totals], duels: Sequence[Duel], check: SampleRatio | 
             f"{_percent(check.intended, 1)} % was intended (p < 0.001); find out why before trusting any figure.",
         )
     if len(ranked) == 1:
-        return Verdict("single", f"Nothing to compare: {display_name(ranked[0].variant)} is the only variant.")
+        return Verdict("single", _alone(ranked[0], alpha))
     if thin := _too_little(ranked):
         return Verdict("early", f"Too early to say: {thin}.")
 
@@ -72,6 +74,15 @@ def judge(ranked: Sequence[Totals], duels: Sequence[Duel], check: SampleRatio | 
         what = "the order" if certain else "who leads"
         return Verdict("order" if certain else "leader", f"{_lead(first)}; more data will not change {what}.")
     return Verdict("open", f"Too early to say: {_open(leading, threshold)}.")
+
+
+def _alone(only: Totals, alpha: float) -> str:
+    """What the only variant earned, and the interval of its rate."""
+    low, high = (float(end[0]) for end in rate_bounds([only], alpha=alpha))
+    digits = _digits(min(only.rate or high, high - low))
+    ends = f"{_percent(low, digits)}–{_percent(high, digits)} %"
+    rate = _percent(only.rate, digits)
+    return f"{display_name(only.variant)} ranks all traffic; its reward rate is {rate} % ({ends})."
 
 
 def _too_little(ranked: Sequence[Totals]) -> str:
@@ -139,11 +150,15 @@ def _percent(value: float, digits: int) -> str:
     return text.replace("-", "−") if text.strip("-0.") else text.lstrip("-")
 
 
+def _digits(finest: float) -> int:
+    """Digits of a percentage that show a difference of this size."""
+    return sum(finest < limit for limit in (0.01, 0.001, 0.0001))
+
+
 def _interval(duel: Duel) -> str:
     """A lift and its ends, in as many digits as tell them apart."""
     low, high = duel.ends or (duel.lift, duel.lift)
-    finest = min(abs(duel.lift), high - low)
-    digits = 0 if finest >= 0.01 else 1 if finest >= 0.001 else 2
+    digits = _digits(min(abs(duel.lift), high - low))
     value = _percent(duel.lift, digits)
     if not math.isfinite(high):
         return f"{value} % (at least {_percent(low, digits)} %)"

@@ -28,7 +28,12 @@ from hellinger.traffic.months import Log, Played, Progress, play
 from hellinger.traffic.tally import Tally
 from hellinger.traffic.world import DAY, Plan, World
 
-__all__ = ["Demo", "Scene", "bind"]
+__all__ = ["OURS", "PAPER", "Demo", "Scene", "bind"]
+
+PAPER = ("hellinger-ucb", "kl-ucb", "ucb1")
+"""The algorithms of the paper."""
+OURS = "cold-start"
+"""The algorithm of this project, beside them."""
 
 
 class Scene(NamedTuple):
@@ -37,8 +42,8 @@ class Scene(NamedTuple):
     Attributes
     ----------
     visits
-        Pages a day while months are played: 60 days of them give each of 10,000 contents some 50 impressions with each
-        of three variants, which is where the paper's algorithms differ most.
+        Pages a day while months are played: 60 days of them give each of 10,000 contents some 38 impressions with each
+        of four variants, about where the paper's algorithms differ most.
     rate
         Pages a second from then on.
     """
@@ -70,15 +75,18 @@ class Demo:
     scene
         What to show.
     variants
-        Algorithms that share the traffic, as a service's setting.
+        Algorithms that share the traffic, as a service's setting; unless given, the paper's and ``cold-start``,
+        compared with the last of the paper's.
     """
 
     def __init__(self, folder: Path, scene: Scene, *, variants: Any = None) -> None:
         self.scene = scene.check()
-        given = {} if variants is None else {"variants": variants}
+        given: dict[str, Any] = {"variants": variants, "title": "Hellinger demo"}
+        if variants is None:
+            title = f"Hellinger demo: the paper's three and our {OURS}"
+            given = {"variants": [*PAPER, OURS], "control": PAPER[-1], "title": title}
         self.settings = Settings(
             database=f"sqlite:///{folder.absolute()}/hellinger.db",
-            title="Hellinger demo",
             seed=scene.seed,
             log_level="warning",
             log_format="text",

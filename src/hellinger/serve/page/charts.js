@@ -3,23 +3,24 @@
 // Okabe and Ito's colours, told apart with any kind of colour vision, and lighter ones of the same hues on dark.
 const LIGHT = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#B57A00", "#56B4E9", "#6A3D9A", "#8C510A", "#444444"];
 const DARK = ["#4BA6E0", "#F2884B", "#35C49A", "#E29CC4", "#F0B840", "#8CCBF2", "#AE92DA", "#C89257", "#BBBBBB"];
-const HABITUAL = { "hellinger-ucb": 0, "kl-ucb": 1, ucb1: 2, thompson: 3, imed: 4, "hellinger-imed": 5, uniform: 8 };
+const HABITUAL = { "hellinger-ucb": 0, "kl-ucb": 1, ucb1: 2, thompson: 3, imed: 4, "hellinger-imed": 5, "cold-start": 6, uniform: 8 };
 
 export function isDark() {
   const chosen = document.documentElement.dataset.theme;
   return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
 }
 
-/** A colour for each variant: the habitual one of its policy, as in the paper, else the first one free. */
+/** A colour for each variant, whoever leads: the habitual one of its policy, as in the figures, else the first one free. */
 export function colours(variants) {
   const palette = isDark() ? DARK : LIGHT;
   const taken = new Map();
-  for (const { variant, policy } of variants) {
+  const named = variants.toSorted((a, b) => (a.variant < b.variant ? -1 : 1));
+  for (const { variant, policy } of named) {
     const place = HABITUAL[(policy ?? variant).split("(")[0]];
     if (place !== undefined && ![...taken.values()].includes(place)) taken.set(variant, place);
   }
   let next = 0;
-  for (const { variant } of variants) {
+  for (const { variant } of named) {
     if (taken.has(variant)) continue;
     while ([...taken.values()].includes(next) && next < palette.length) next += 1;
     taken.set(variant, next % palette.length);

@@ -84,7 +84,7 @@ export class Overview {
     this.colour = colours(told.variants);
     const impressions = told.variants.reduce((sum, row) => sum + row.impressions, 0);
     const sentence = impressions ? told.sentence : "No traffic yet.";
-    text($("sentence"), unbroken(sentence));
+    text($("sentence"), unbroken(sentence, told.variants));
     this.speak(sentence);
     this.facts(told, impressions);
     const alarm = told.sample_ratio?.alarm;
@@ -114,8 +114,8 @@ export class Overview {
       plural(impressions, "impression"),
     ];
     if (told.since) parts.push(`since ${date(told.since)}`);
-    parts.push(told.split === "sticky" ? "each user stays with one algorithm" : "each request draws its algorithm");
-    if (told.learning === "shared") parts.push("all learn from all");
+    if (told.variants.length > 1) parts.push(told.split === "sticky" ? "each user stays with one algorithm" : "each request draws its algorithm");
+    if (told.learning === "shared" && told.variants.length > 1) parts.push("all learn from all");
     text($("facts"), parts.join(" · "));
   }
 
@@ -136,6 +136,9 @@ export class Overview {
   board(told) {
     const rows = told.variants;
     const { control } = told;
+    const single = rows.length === 1;
+    text($("board-title"), single ? "Result" : "Leaderboard");
+    for (const element of [$("control").parentElement, $("share").parentElement, ...$("board").querySelectorAll("thead .versus")]) element.hidden = single;
     const select = $("control");
     if (select.options.length !== rows.length || select.value !== control) {
       select.replaceChildren(...told.variants.map(({ variant }) => h("option", { value: variant, selected: variant === control }, variant)));
@@ -148,6 +151,11 @@ export class Overview {
         const colour = this.colour[row.variant];
         const own = row.variant === control;
         const bounded = known(row.lift_low);
+        const versus = () => [
+          cell("Lift", own ? "control" : change(row.lift), own ? "soft" : "strong"),
+          h("td", { role: "cell", "data-label": "Its interval", class: own ? "band nothing" : "band" }, ...(own || !bounded ? [h("span", { class: "soft" }, own ? "" : "–")] : [interval(row.lift_low, row.lift_high ?? Infinity, row.lift, lifts, { colour, zero: 0 }), known(row.lift_high) ? ends(change(row.lift_low), change(row.lift_high)) : h("span", { class: "ends" }, `at least ${change(row.lift_low)}`)])),
+          cell("Best", chance(row.probability_best)),
+        ];
         return h(
           "tr",
           { role: "row" },
@@ -161,16 +169,16 @@ export class Overview {
           cell("Reward", count(row.reward)),
           cell("Rate", percent(row.rate), "strong"),
           h("td", { role: "cell", "data-label": "95 % interval", class: "band" }, ...(row.impressions ? [interval(row.low, row.high, row.rate, rates, { colour }), ends(percent(row.low), percent(row.high))] : ["–"])),
-          cell("Lift", own ? "control" : change(row.lift), own ? "soft" : "strong"),
-          h("td", { role: "cell", "data-label": "Its interval", class: own ? "band nothing" : "band" }, ...(own || !bounded ? [h("span", { class: "soft" }, own ? "" : "–")] : [interval(row.lift_low, row.lift_high ?? Infinity, row.lift, lifts, { colour, zero: 0 }), known(row.lift_high) ? ends(change(row.lift_low), change(row.lift_high)) : h("span", { class: "ends" }, `at least ${change(row.lift_low)}`)])),
-          cell("Best", chance(row.probability_best)),
+          ...(single ? [] : versus()),
         );
       }),
     );
     const note = told.verdict === "early" ? "There is too little data yet for a verdict. " : "";
     text(
       $("board-note"),
-      `${note}Lift: how much higher the rate is than that of ${control}. Best: the probability of having the highest rate. Intervals stay valid however often you look.`,
+      single
+        ? "Rate: reward per impression. Its interval stays valid however often you look."
+        : `${note}Lift: how much higher the rate is than that of ${control}. Best: the probability of having the highest rate. Intervals stay valid however often you look.`,
     );
   }
 
@@ -324,9 +332,12 @@ export class Overview {
   }
 }
 
-/** Keep a figure and its interval on one line. */
-function unbroken(sentence) {
-  return sentence.replaceAll(" %", "\u00a0%").replaceAll("–", "\u2060–\u2060").replaceAll(" (", "\u00a0(");
+/** Keep a figure and its interval on one line, and an algorithm's name, which the sentence may write in capitals. */
+function unbroken(sentence, variants) {
+  const whole = (part) => part.replaceAll(" ", "\u00a0").replaceAll("-", "-\u2060");
+  const names = variants.map(({ variant }) => variant.replace(/[^\w\s]/g, "\\$&")).sort((a, b) => b.length - a.length);
+  const spelled = sentence.replace(new RegExp(`(?<![\\w-])(${names.join("|")})(?![\\w-])`, "gi"), whole);
+  return spelled.replaceAll(" %", "\u00a0%").replaceAll("–", "\u2060–\u2060").replaceAll(" (", "\u00a0(");
 }
 
 function cell(label, value, kind = "") {
