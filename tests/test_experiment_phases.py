@@ -28,10 +28,10 @@ def phase(weights: dict[str, float], requests: int, rate: float, lift: float = 0
 def test_a_variant_that_had_its_traffic_on_good_days_is_not_the_better() -> None:
     # 1 % of the traffic while rates were high, half of it when they were low, and the other way round
     phases = [phase(RAMP[0], 200_000, 0.08), phase(EVEN, 200_000, 0.04)]
-    pooled = [
-        Totals(name, *(sum(each.totals[place][field] for each in phases) for field in (1, 2, 3)))
-        for place, name in enumerate(EVEN)
-    ]
+    pooled = []
+    for first, second in zip(*(each.totals for each in phases), strict=True):
+        requests, reward = first.requests + second.requests, first.reward + second.reward
+        pooled.append(Totals(first.variant, requests, 20 * requests, reward))
     assert readout(pooled, weights={"new": 102_000, "old": 298_000}).verdict.kind == "order"
     result = readout(phases)
     assert result.verdict.kind == "open"

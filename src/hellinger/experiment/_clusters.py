@@ -23,6 +23,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from hellinger.errors import require
 from hellinger.experiment.totals import Clusters
 
 __all__ = ["clustered_evidence", "clustered_lift", "clustered_rate", "half_width", "log_evidence", "measured"]
@@ -40,6 +41,8 @@ def measured(*variants: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
 
     Of each variant impressions and reward, the last axis being buckets.
     """
+    buckets = {impressions.shape[-1] for impressions, _ in variants}
+    require(len(buckets) == 1, "as many buckets for every variant", buckets=buckets)
     estimate, influence = np.zeros(()), np.zeros(())
     used = np.asarray(np.inf)
     for sign, (impressions, reward) in zip((1.0, -1.0), variants, strict=False):
@@ -48,7 +51,8 @@ def measured(*variants: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
         rate = np.where(y > 0.0, y, 1.0) / np.where(n > 0.0, n, 1.0)
         residuals = (reward - rate[..., None] * impressions) / np.where(y > 0.0, y, 1.0)[..., None]
         estimate, influence = estimate + sign * np.log(rate), influence + sign * residuals
-    variance = (influence * influence).sum(axis=-1) * used / np.maximum(used - 1.0, 1.0)
+    # an estimate of the variance from few buckets may well be too low by some standard deviations, each √(2/buckets)
+    variance = (influence * influence).sum(axis=-1) * (1.0 + 2.0 / np.sqrt(np.maximum(used, 1.0)))
     enough = (used >= _ENOUGH) & (variance > 0.0)
     return estimate, np.where(enough, 1.0 / np.where(enough, variance, 1.0), 0.0)
 
