@@ -123,6 +123,43 @@ def test_what_is_no_phase() -> None:
         readout([Phase(EVEN, (Totals("old", 1, 1, 0), Totals("old", 1, 1, 0)))])
 
 
+def test_lifts_may_differ_between_phases() -> None:
+    # better by a quarter at first and worse by as much later: the interval is for the average over the same days
+    rng = np.random.default_rng(1)
+    weights, rates = (RAMP[1], EVEN), ((0.10, 0.08), (0.03, 0.04))
+    pairs, truths = [], []
+    for _ in range(150):
+        phases, means = [], []
+        for intended, each in zip(weights, rates, strict=True):
+            share = intended["new"] / sum(intended.values())
+            own = rng.binomial(4000, share)
+            counts = [
+                (name, n, rng.binomial(20, p, n)) for name, n, p in zip(EVEN, (own, 4000 - own), each, strict=True)
+            ]
+            phases.append(
+                Phase(
+                    intended,
+                    tuple(
+                        Totals(name, n, 20 * n, float(y.sum()), Pages(n, float(y @ y), 20, float(y.max())))
+                        for name, n, y in counts
+                    ),
+                )
+            )
+            means.append([p * 20 * n for (_, n, _), p in zip(counts, each, strict=True)])
+        pair = sides(phases, "new", "old")
+        expected = [
+            sum(mean[place] * min(1.0, its / mine) for mean, (mine, its) in zip(means, ratios, strict=True))
+            / pair[place].impressions
+            for place, ratios in enumerate(([(1, 9), (1, 1)], [(9, 1), (1, 1)]))
+        ]
+        pairs.append(pair)
+        truths.append(expected[0] / expected[1] - 1.0)
+    low, high = finish(lift_steps(pairs, 0.05))
+    truth = np.array(truths)
+    assert np.mean((low <= truth) & (truth <= high)) >= 0.95
+    assert np.abs(truth + 0.1).max() < 0.1
+
+
 # The check of the split --------------------------------------------------------------------------------
 
 

@@ -85,7 +85,7 @@ def test_json_holds_everything() -> None:
         (
             [variant("ucb1", 400), variant("kl-ucb", 400)],
             "open",
-            "Too early to say: UCB1 and KL-UCB have the same rate so far.",
+            "Too early to say: UCB1 and KL-UCB are level so far.",
         ),
         (
             [variant("kl-ucb", 100_000, 100_000), variant("hellinger-ucb", 123_000, 100_000)],

@@ -11,7 +11,8 @@ impressions: for two of equal weights in all phases the plain rates, otherwise n
 
 The rewards cY are at most K like those they are made of, so that all of ``_mixture`` holds for them: the bets are the
 same, and stake less where one of the two has much more traffic. Nothing need be equal between phases, neither rates nor
-lifts; and a further phase costs no width, as it would if every phase had a mixture of bets of its own.
+lifts. A further phase costs little; a product of mixtures, one for every phase, would pay for each of them, and suppose
+one lift for all.
 """
 
 from __future__ import annotations

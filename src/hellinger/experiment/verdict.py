@@ -105,7 +105,7 @@ def _open(leading: Sequence[Duel], threshold: float) -> str:
     if math.isnan(first.lift):
         return f"{ahead} and {behind} have not had impressions at the same time"
     if first.lift <= 0.0:
-        return f"{ahead} and {behind} have the same rate so far"
+        return f"{ahead} and {behind} are level so far"
     by = f" by {_interval(first)}" if math.isfinite(first.lift) else ""
     if first.ends is not None and first.ends[0] > 0.0:
         return f"{ahead} is ahead of {behind}{by}, but one of {len(leading) + 1} variants may look so by chance"
