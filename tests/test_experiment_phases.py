@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from hellinger.experiment import Pages, Phase, Totals, lift_bounds, order_evidence, readout, sample_ratio
+from hellinger.experiment import Clusters, Pages, Phase, Totals, lift_bounds, order_evidence, readout, sample_ratio
 from hellinger.experiment._crossing import finish
 from hellinger.experiment._sides import sides
 from hellinger.experiment.ratio import phased_ratio
@@ -160,6 +164,43 @@ def test_lifts_may_differ_between_phases() -> None:
     assert np.abs(truth + 0.1).max() < 0.1
 
 
+@st.composite
+def anything(draw: st.DrawFn) -> list[Phase]:
+    names = ["new", "old", "third"]
+    clustered, phases = draw(st.booleans()), []
+    for _ in range(draw(st.integers(1, 4))):
+        weights = {name: draw(st.sampled_from([0.0, 0.01, 1.0, 9.0])) for name in names} | {"old": 1.0}
+        totals = []
+        for name in draw(st.permutations(names)):
+            requests = draw(st.integers(0, 10) | st.integers(0, 10**6)) if weights[name] else 0
+            reward = float(round(10 * requests * draw(st.floats(0, 1) | st.just(0.05))))
+            pages = Pages(requests, reward * 10, 10) if draw(st.booleans()) else None
+            clusters = None
+            if clustered:
+                clusters = Clusters(np.full(200, requests / 20), np.full(200, reward / 200))
+                clusters.reward[:2] = 0.0, clusters.reward[:2].sum() if reward <= 5 * requests else clusters.reward[1]
+                clusters.reward[0] = max(reward - clusters.reward[1:].sum(), 0.0)
+            totals.append(Totals(name, requests, 10 * requests, reward, pages, requests, clusters))
+        phases.append(Phase(weights, tuple(totals)))
+    return phases
+
+
+@settings(max_examples=60, deadline=None)
+@given(anything(), st.booleans())
+def test_whatever_was_counted_something_is_said(phases: list[Phase], sticky: bool) -> None:
+    result = readout(phases, sticky=sticky)
+    assert result.sentence.endswith(".")
+    assert "nan" not in result.sentence
+    assert "inf" not in result.sentence
+    assert all(math.isfinite(value) for row in result.variants for value in row if isinstance(value, float))
+    assert sum(row.probability_best for row in result.variants) == pytest.approx(1.0)
+    for row in result.variants:
+        assert row.low <= row.high
+        if row.lift is not None and row.lift_high is not None:
+            assert row.lift_low is not None
+            assert row.lift_low - 1e-6 <= row.lift <= row.lift_high + 1e-6 * (1.0 + row.lift)
+
+
 # The check of the split --------------------------------------------------------------------------------
 
 
@@ -189,6 +230,18 @@ def test_the_alarm_names_the_phase() -> None:
     assert result.verdict.kind == "split"
     assert result.sentence.startswith("The split is off in phase 2 of the weights: New got 40.0 % of the traffic where")
     assert result.as_json()["sample_ratio"]["phase"] == 1
+
+
+def test_the_check_need_not_wait_for_rewards() -> None:
+    young = Phase(EVEN, (Totals("new", 0, 0, 0.0, assigned=800), Totals("old", 10, 200, 9.0, assigned=1200)))
+    check = readout([young]).check
+    assert check is not None
+    assert check.alarm
+    right = readout([each._replace(assigned=1000) for each in young.totals]).check
+    assert right is not None
+    assert not right.alarm
+    with pytest.raises(ValueError, match="0 <= assigned"):
+        readout([Totals("new", 0, 0, 0.0, assigned=-1)])
 
 
 def test_a_variant_without_weight_that_got_traffic() -> None:

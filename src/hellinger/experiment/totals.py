@@ -92,10 +92,10 @@ class Clusters(NamedTuple):
 class Totals(NamedTuple):
     """Counts of one variant. An impression's reward is between 0 and 1.
 
-    A ranking counts, in every field but ``users``, only once its reward is final, that is once the window in which
-    feedback is attributed to it has passed. A younger ranking has had less time to earn than an older one: counted at
-    once, it makes rates too low, and a variant whose users answer later, or whose traffic has just grown, looks worse
-    than it is.
+    A ranking counts, in every field but ``users`` and ``assigned``, only once its reward is final, that is once the
+    window in which feedback is attributed to it has passed. A younger ranking has had less time to earn than an older
+    one: counted at once, it makes rates too low, and a variant whose users answer later, or whose traffic has just
+    grown, looks worse than it is.
 
     >>> Totals("ucb1", requests=10, impressions=200, reward=9).rate
     0.045
@@ -113,6 +113,9 @@ class Totals(NamedTuple):
     clusters: Clusters | None = None
     """Sums by bucket of users, where the split is sticky; without them the requests of a user are taken for independent
     of each other."""
+    assigned: int | None = None
+    """Rankings the split has given to this variant, whether their reward is final or not: what the check of the split
+    counts where the split is not sticky. ``requests`` unless given, and then an alarm comes a window later."""
 
     @property
     def rate(self) -> float:
@@ -147,7 +150,8 @@ class Totals(NamedTuple):
             impressions=self.impressions,
             variant=self.variant,
         )
-        require(self.users is None or self.users >= 0, "0 <= users", users=self.users, variant=self.variant)
+        for what, number in (("users", self.users), ("assigned", self.assigned)):
+            require(number is None or number >= 0, f"0 <= {what}", **{what: number}, variant=self.variant)
         if self.pages is not None:
             self.pages.check(self.impressions, self.reward)
         if self.clusters is not None:
