@@ -109,6 +109,16 @@ def test_variants_that_never_ran_together_are_not_compared() -> None:
     assert [(row.lift, row.lift_low, row.lift_high) for row in result.variants] == [(None, -1.0, None), (None,) * 3]
 
 
+def test_a_variant_that_was_switched_off_does_not_hold_up_those_it_never_met() -> None:
+    parts = [phase({"gone": 1.0, "old": 1.0}, 9_000, 0.05), phase(EVEN, 40_000, 0.05, 0.2)]
+    result = readout(parts)
+    assert {row.variant for row in result.variants} == {"gone", "old", "new"}
+    assert result.verdict.kind == "order"
+    # whoever lost, and was switched off, is still what the winner is compared with
+    rolled_out = readout([phase(EVEN, 40_000, 0.05, 0.2), phase({"new": 1.0, "old": 0.0}, 9_000, 0.05)])
+    assert rolled_out.sentence.startswith("New leads Old by 20 %")
+
+
 def test_no_phases_yet() -> None:
     assert readout([Phase(EVEN, ())]).verdict.kind == "empty"
     assert readout([Phase(EVEN, ()), Phase(RAMP[0], ())]).variants == ()
@@ -116,6 +126,7 @@ def test_no_phases_yet() -> None:
     result = readout([Phase(EVEN, nothing), Phase(RAMP[0], nothing)])
     assert result.verdict.kind == "empty"
     assert {row.variant: row.intended for row in result.variants} == {"new": 0.01, "old": 0.99}
+    assert readout([Phase(EVEN, nothing), Phase({"third": 1.0}, ())]).verdict.kind == "empty"
 
 
 def test_what_is_no_phase() -> None:

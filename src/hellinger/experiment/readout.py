@@ -129,9 +129,6 @@ def readout_steps(
     require(control is None or control in names, "the control is one of the variants", control=control, variants=names)
     if not counts:
         return Readout((), None, alpha, None, judge((), (), None, alpha))
-    for phase in phases:
-        for each in phase.totals:
-            each.check()
 
     def compared(one: Totals, other: Totals) -> tuple[Side, Side]:
         if single:
@@ -142,10 +139,16 @@ def readout_steps(
     if not single:
         alike = dict.fromkeys(alike, (0.0, 0.0)) | standardised(phases)
     ranked = sorted(counts, key=lambda each: _place(each, *alike[each.variant]))
-    last = control or next(phase.totals[-1].variant for phase in reversed(phases) if phase.totals)
-    against = next(each for each in counts if each.variant == last)
+    if control is None:
+        control = next(phase.totals[-1].variant for phase in reversed(phases) if phase.totals)
+    against = next(each for each in counts if each.variant == control)
     latest = phases[-1].weights
-    running = [each for each in ranked if each.impressions or latest.get(each.variant, 0.0) > 0.0]
+    # a variant that was switched off holds nobody up, but has its say where it ran beside the first
+    running = ranked[:1] + [
+        each
+        for each in ranked[1:]
+        if latest.get(each.variant, 0.0) > 0.0 or all(side.impressions for side in compared(ranked[0], each))
+    ]
     duels, lifts = yield from _compare(ranked, running, against, compared, alpha)
     check = _check(phases, single, sticky)
     yield

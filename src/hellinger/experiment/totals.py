@@ -171,3 +171,5 @@ class Phase(NamedTuple):
         names = [each.variant for each in self.totals]
         require(len(set(names)) == len(names), "variants differ", variants=names)
         require(set(names) <= set(self.weights), "every variant has a weight", variants=names, weights=[*self.weights])
+        for each in self.totals:
+            each.check()
