@@ -96,22 +96,28 @@ def test_json_holds_everything() -> None:
         (
             [variant("ucb1", 400), variant("kl-ucb", 400)],
             "open",
-            "Too early to say: UCB1 and KL-UCB have the same rate so far.",
+            "Too early to say: UCB1 and KL-UCB are level so far.",
         ),
         (
             [variant("kl-ucb", 100_000, 100_000), variant("hellinger-ucb", 123_000, 100_000)],
             "order",
-            "Hellinger-UCB leads KL-UCB by 23 % (21–25 %); more data will not change the order.",
+            (
+                "Hellinger-UCB leads KL-UCB by 23 % (21–25 %) so far; chance does not explain it. "
+                "A slower learner may still close in."
+            ),
         ),
         (
             [variant("ucb1", 9_990), variant("kl-ucb", 10_000), variant("hellinger-ucb", 13_000)],
             "leader",
-            "Hellinger-UCB leads KL-UCB by 30 % (24–36 %); more data will not change who leads.",
+            (
+                "Hellinger-UCB leads KL-UCB by 30 % (24–36 %) so far; chance does not explain it. "
+                "The order of the others is open, and a slower learner may still close in."
+            ),
         ),
         (
             [variant("ucb1", 0), variant("cold-start", 900)],
             "order",
-            "Cold-start leads UCB1; more data will not change the order.",
+            "Cold-start leads UCB1 so far; chance does not explain it. A slower learner may still close in.",
         ),
         (
             [variant("ucb1", 10_000), variant("kl-ucb", 13_000, 11_000)],
@@ -222,7 +228,7 @@ def test_what_cannot_be_read() -> None:
     with pytest.raises(ValueError, match="every variant has a weight"):
         readout([variant("a", 1)], weights={"b": 1.0})
     with pytest.raises(ValueError, match="0 < alpha < 1"):
-        readout([variant("a", 1)], alpha=0.0)
+        readout([variant("a", 1), variant("b", 1)], alpha=0.0)
 
 
 @pytest.mark.parametrize(

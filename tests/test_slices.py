@@ -20,7 +20,7 @@ from hellinger.engine.picture import Arranged, pictures
 from hellinger.engine.pools import Pools
 from hellinger.engine.service import Service
 from hellinger.engine.settings import Settings
-from hellinger.experiment import Pages, Totals, readout
+from hellinger.experiment import Pages, Phase, Totals, readout
 from hellinger.experiment.readout import readout_steps
 from hellinger.ledger import Ledger
 from hellinger.serve import history, listing, standing
@@ -151,9 +151,17 @@ def test_a_readout_is_computed_in_steps(settings: Settings) -> None:
             share = series.shares[0, name]
             pages = Pages(share.count, share.squares, share.largest, share.most)
             totals.append(Totals(name, int(requests), int(impressions), reward, pages))
-        whole = readout(totals, weights=desk.split.probabilities, control=service.settings.control).as_json()
+        (begun,) = desk.ledger.phases  # what was played before belongs to no phase
+        even = dict.fromkeys(desk.variants, 1.0)
+        before = Phase(even, tuple(each._replace(assigned=0) for each in totals))
+        after = Phase(even, tuple(Totals(name, 0, 0, 0.0) for name in desk.variants))
+        whole = readout([before, after], control=service.settings.control).as_json()
         for row in whole["variants"]:
             row["policy"] = desk.variants[row["variant"]]
+        check = read["sample_ratio"]
+        assert (check["p_value"], check["alarm"]) == (1.0, False)
+        assert check["phase"] in (0, begun["seq"])
+        del whole["sample_ratio"]
         assert {name: read[name] for name in whole} == whole
 
     run(settings, story)

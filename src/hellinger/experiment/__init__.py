@@ -8,11 +8,13 @@ from hellinger.experiment.ratio import SampleRatio, sample_ratio
 from hellinger.experiment.readout import Readout, Row, readout
 from hellinger.experiment.sequences import lift_bounds, order_evidence, rate_bounds
 from hellinger.experiment.split import Split
-from hellinger.experiment.totals import Pages, Totals
+from hellinger.experiment.totals import Clusters, Pages, Phase, Totals
 from hellinger.experiment.verdict import Verdict
 
 __all__ = [
+    "Clusters",
     "Pages",
+    "Phase",
     "Readout",
     "Row",
     "SampleRatio",

@@ -36,7 +36,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from hellinger.experiment.totals import Pages, Totals
+from hellinger.experiment._sides import Side
 
 __all__ = ["DOWN", "PAIRS", "UP", "Floats", "Wealth", "mixed"]
 
@@ -82,13 +82,10 @@ class Wealth:
     """Least possible Σ log(1 − λY); −∞ for bets that the largest page can ruin."""
 
     @classmethod
-    def of(cls, totals: Sequence[Totals]) -> Wealth:
+    def of(cls, sides: Sequence[Side]) -> Wealth:
         """The bets on these variants."""
-        pages = [t.pages or Pages(t.impressions, t.reward, 1) for t in totals]
-        columns = np.array([(p.units, p.squares, p.largest, p.top) for p in pages], dtype=float).reshape(-1, 4)
-        units, squares, largest, most = columns.T
-        reward = np.array([t.reward for t in totals], dtype=float)
-        impressions = np.array([t.impressions for t in totals], dtype=float)
+        columns = np.array([side[:6] for side in sides], dtype=float).reshape(-1, 6)
+        units, impressions, reward, squares, largest, most = columns.T
         return cls.counted(np.maximum(units, 1.0), impressions, reward, squares, np.maximum(largest, 1.0), most)
 
     @classmethod

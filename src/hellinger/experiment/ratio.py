@@ -3,12 +3,12 @@ r"""Whether traffic was split as intended, asked at every moment."""
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from hellinger.errors import require
 
-__all__ = ["SampleRatio", "sample_ratio"]
+__all__ = ["SampleRatio", "phased_ratio", "sample_ratio"]
 
 _CONCENTRATIONS = (1e2, 1e3, 1e4, 1e5)
 """Prior laws from one that expects shares to be off by a twentieth to one that expects a six-hundredth."""
@@ -27,6 +27,8 @@ class SampleRatio(NamedTuple):
     """What it got."""
     intended: float
     """What it was meant to get."""
+    phase: int | None = None
+    """The phase in which it is off most, the first being 0; None where there is but one set of weights."""
 
 
 def sample_ratio(counts: Mapping[str, int], weights: Mapping[str, float], *, alarm: float = _ALARM) -> SampleRatio:
@@ -44,8 +46,21 @@ def sample_ratio(counts: Mapping[str, int], weights: Mapping[str, float], *, ala
     >>> sample_ratio({"a": 5000, "b": 5200}, {"a": 1, "b": 1}).alarm
     False
     >>> sample_ratio({"a": 5000, "b": 5500}, {"a": 1, "b": 1})
-    SampleRatio(p_value=0.000139..., alarm=True, worst='a', share=0.476..., intended=0.5)
+    SampleRatio(p_value=0.000139..., alarm=True, worst='a', share=0.476..., intended=0.5, phase=None)
     """
+    found = _test(counts, weights)
+    p_value = math.exp(-max(0.0, found.log_evidence))
+    return SampleRatio(p_value, p_value < alarm, *found[1:])
+
+
+class _Found(NamedTuple):
+    log_evidence: float
+    worst: str
+    share: float
+    intended: float
+
+
+def _test(counts: Mapping[str, int], weights: Mapping[str, float]) -> _Found:
     require(set(counts) <= set(weights), "every variant has a weight", counts=list(counts), weights=list(weights))
     whole, total = math.fsum(weights.values()), sum(counts.values())
     require(0.0 < whole < math.inf and min(weights.values()) >= 0.0, "weights >= 0, not all 0", weights=dict(weights))
@@ -63,10 +78,29 @@ def sample_ratio(counts: Mapping[str, int], weights: Mapping[str, float], *, ala
         log_evidence = math.inf
     else:
         live = [(count, share) for count, share in pairs.values() if 0.0 < share < 1.0]
-        log_evidence = _log_mean([_evidence(live, total, kappa) for kappa in _CONCENTRATIONS])
-    p_value = math.exp(-max(0.0, log_evidence))
+        log_evidence = _log_sum([_evidence(live, total, kappa) for kappa in _CONCENTRATIONS], over=len(_CONCENTRATIONS))
     count, share = pairs[worst]
-    return SampleRatio(p_value, p_value < alarm, worst, count / total if total else 0.0, share)
+    return _Found(log_evidence, worst, count / total if total else 0.0, share)
+
+
+def phased_ratio(
+    phases: Sequence[tuple[Mapping[str, int], Mapping[str, float]]], *, alarm: float = _ALARM
+) -> SampleRatio:
+    r"""Test the counts of each phase against its own weights.
+
+    Each phase has its own evidence, which is 1 until the phase begins. Phase k has the part 1/(k(k + 1)) of a bet of 1,
+    and what is meant for phases to come is kept: the sum is a martingale too, and one that a long row of phases
+    without fault does not wear down, as it would the product of their evidence. The phase that is named has the most.
+
+    >>> ramp = [({"a": 20, "b": 1980}, {"a": 1, "b": 99}), ({"a": 870, "b": 1130}, {"a": 1, "b": 1})]
+    >>> phased_ratio(ramp)
+    SampleRatio(p_value=..., alarm=True, worst='a', share=0.435, intended=0.5, phase=1)
+    """
+    found = [_test(counts, weights) for counts, weights in phases]
+    worst = max(range(len(found)), key=lambda place: found[place].log_evidence - math.log((place + 1) * (place + 2)))
+    parts = [each.log_evidence - math.log(k * (k + 1)) for k, each in enumerate(found, 1)]
+    p_value = math.exp(-max(0.0, _log_sum([*parts, -math.log(len(found) + 1)])))
+    return SampleRatio(p_value, p_value < alarm, *found[worst][1:], worst)
 
 
 def _evidence(pairs: list[tuple[int, float]], total: int, kappa: float) -> float:
@@ -76,6 +110,6 @@ def _evidence(pairs: list[tuple[int, float]], total: int, kappa: float) -> float
     return math.fsum([*terms, math.lgamma(kappa), -math.lgamma(kappa + total)])
 
 
-def _log_mean(logs: list[float]) -> float:
+def _log_sum(logs: list[float], *, over: int = 1) -> float:
     top = max(logs)
-    return top + math.log(math.fsum(math.exp(value - top) for value in logs) / len(logs))
+    return top if math.isinf(top) else top + math.log(math.fsum(math.exp(value - top) for value in logs) / over)

@@ -12,7 +12,8 @@ that time. A lift is the ratio of two such averages less 1.
 **What is assumed.** Rewards of an impression within [0, 1]; a request's slots known before its rewards; with ``Pages``
 nothing about how the clicks of one request depend on each other. Without ``Pages`` every impression is a unit of its
 own, and what is covered is the average of means given also the earlier slots of the same request: the same thing if the
-slots of a request are independent given what came before it, and if they are not, too narrow.
+slots of a request are independent given what came before it, and if they are not, too narrow. Rewards are final
+(``Totals``). With ``Clusters`` users are independent, and the bounds are asymptotic (``_clusters``).
 
 References
 ----------
@@ -30,8 +31,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from hellinger.errors import require
+from hellinger.experiment._clusters import clustered_evidence, clustered_lift, clustered_rate
 from hellinger.experiment._crossing import Steps, crossing, crossing_steps, finish, one_step
 from hellinger.experiment._mixture import Floats, Wealth, mixed, paired
+from hellinger.experiment._sides import Side
 from hellinger.experiment.totals import Totals
 
 __all__ = ["lift_bounds", "order_evidence", "rate_bounds"]
@@ -54,14 +57,19 @@ def rate_bounds(totals: Sequence[Totals], *, alpha: float = 0.05) -> tuple[Float
     >>> low.round(4), high.round(4)
     (array([0.0446, 0.    , 0.721 ]), array([0.0558, 1.    , 1.    ]))
     """
-    return _rates(_wealth(totals, alpha), alpha)
+    checked = _checked(totals, alpha)
+    low, high = _rates(Wealth.of(checked), alpha)
+    for place, side in enumerate(checked):
+        if side.clusters is not None:
+            low[place], high[place] = clustered_rate(side.clusters, alpha)
+    return low, high
 
 
-def _wealth(totals: Sequence[Totals], alpha: float) -> Wealth:
+def _checked(totals: Sequence[Totals], alpha: float) -> list[Side]:
     require(0.0 < alpha < 1.0, "0 < alpha < 1", alpha=alpha)
     for each in totals:
         each.check()
-    return Wealth.of(totals)
+    return [Side.of(each) for each in totals]
 
 
 def _rates(wealth: Wealth, alpha: float) -> tuple[Floats, Floats]:
@@ -95,17 +103,20 @@ def lift_bounds(totals: Sequence[Totals], controls: Sequence[Totals], *, alpha: 
     >>> low.round(3), high.round(3)
     (array([0.054]), array([0.439]))
     """
-    return finish(lift_steps(totals, controls, alpha))
-
-
-def lift_steps(totals: Sequence[Totals], controls: Sequence[Totals], alpha: float) -> Steps[tuple[Floats, Floats]]:
-    """:func:`lift_bounds` in steps."""
     require(len(totals) == len(controls), "as many controls as variants", totals=len(totals), controls=len(controls))
-    wealth, pairs = _wealth([*totals, *controls], alpha), np.arange(len(totals))
-    one, other = wealth[pairs], wealth[pairs + len(totals)]
+    return finish(lift_steps([*zip(_checked(totals, alpha), _checked(controls, alpha), strict=True)], alpha))
+
+
+def lift_steps(pairs: Sequence[tuple[Side, Side]], alpha: float) -> Steps[tuple[Floats, Floats]]:
+    """:func:`lift_bounds` in steps."""
+    one, other = Wealth.of([one for one, _ in pairs]), Wealth.of([other for _, other in pairs])
     # both ends in one search: the lower end is the upper one of the inverse ratio
     ends = np.exp((yield from _log_ratio(one.beside(other), other.beside(one), alpha)))
-    return 1.0 / ends[len(totals) :] - 1.0, ends[: len(totals)] - 1.0
+    low, high = 1.0 / ends[len(pairs) :] - 1.0, ends[: len(pairs)] - 1.0
+    for place, (mine, its) in enumerate(pairs):
+        if mine.clusters is not None and its.clusters is not None:
+            low[place], high[place] = clustered_lift(mine.clusters, its.clusters, alpha)
+    return low, high
 
 
 def order_evidence(totals: Sequence[Totals], others: Sequence[Totals]) -> Floats:
@@ -116,14 +127,18 @@ def order_evidence(totals: Sequence[Totals], others: Sequence[Totals]) -> Floats
     >>> order_evidence([Totals("a", 1000, 20_000, 1230)], [Totals("b", 1000, 20_000, 1000)]).round(2)
     array([8.73])
     """
-    return finish(evidence_steps(totals, others))
+    require(len(totals) == len(others), "as many others as variants", totals=len(totals), others=len(others))
+    return finish(evidence_steps([*zip(_checked(totals, 0.5), _checked(others, 0.5), strict=True)]))
 
 
-def evidence_steps(totals: Sequence[Totals], others: Sequence[Totals]) -> Steps[Floats]:
+def evidence_steps(pairs: Sequence[tuple[Side, Side]]) -> Steps[Floats]:
     """:func:`order_evidence` in steps."""
-    one, other = _wealth(totals, 0.5), _wealth(others, 0.5)
-    found = yield from _least(other, one, np.zeros_like(one.reward), _pooled(other, one))
-    return found[0]
+    one, other = Wealth.of([one for one, _ in pairs]), Wealth.of([other for _, other in pairs])
+    least, *_ = yield from _least(other, one, np.zeros_like(one.reward), _pooled(other, one))
+    for place, (mine, its) in enumerate(pairs):
+        if mine.clusters is not None and its.clusters is not None:
+            least[place] = clustered_evidence(mine.clusters, its.clusters, growth=mine.growth)
+    return least
 
 
 def _pooled(down: Wealth, up: Wealth) -> Floats:

@@ -6,10 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from hellinger.experiment._crossing import finish
+from hellinger.experiment._sides import Side
 from hellinger.experiment.names import display_name
 from hellinger.experiment.ratio import SampleRatio
-from hellinger.experiment.sequences import order_evidence, rate_bounds
-from hellinger.experiment.totals import Pages, Totals
+from hellinger.experiment.sequences import evidence_steps, rate_bounds
+from hellinger.experiment.totals import Totals
 
 __all__ = ["Duel", "Verdict", "judge"]
 
@@ -22,10 +24,12 @@ _FACTORS = [1.25**k for k in range(1, 16)]
 
 
 class Duel(NamedTuple):
-    """Two variants, the one with the higher rate first."""
+    """Two variants, the one that did better first."""
 
     one: Totals
     other: Totals
+    sides: tuple[Side, Side]
+    """The same two over the phases they share, made comparable."""
     lift: float
     ends: tuple[float, float] | None
     """Of the lift, anytime-valid; where they are wanted."""
@@ -42,7 +46,7 @@ class Verdict(NamedTuple):
 
 
 def judge(ranked: Sequence[Totals], duels: Sequence[Duel], check: SampleRatio | None, alpha: float) -> Verdict:
-    """Say what is certain.
+    """Say what is certain about what was earned so far, and that what comes may differ.
 
     ``duels`` are those of the leader with all others, in their order, and then those of each other with the next.
 
@@ -55,10 +59,11 @@ def judge(ranked: Sequence[Totals], duels: Sequence[Duel], check: SampleRatio | 
             return Verdict("empty", f"{display_name(ranked[0].variant)} ranks all traffic; no impressions yet.")
         return Verdict("empty", "Nothing to compare yet: there are no impressions.")
     if check is not None and check.alarm:
+        phase = "" if check.phase is None else " in one of the phases"
         return Verdict(
             "split",
-            f"The split is off: {display_name(check.worst)} got {_percent(check.share, 1)} % of the traffic where "
-            f"{_percent(check.intended, 1)} % was intended (p < 0.001); find out why before trusting any figure.",
+            f"The split is off{phase}: {display_name(check.worst)} got {_percent(check.share, 1)} % of the traffic "
+            f"where {_percent(check.intended, 1)} % was intended (p < 0.001); find out why before trusting any figure.",
         )
     if len(ranked) == 1:
         return Verdict("single", _alone(ranked[0], alpha))
@@ -70,9 +75,10 @@ def judge(ranked: Sequence[Totals], duels: Sequence[Duel], check: SampleRatio | 
     leading, rest = duels[:others], duels[others:]
     first = leading[0]
     if all(duel.evidence > threshold for duel in leading):
-        certain = all(duel.evidence > threshold for duel in rest)
-        what = "the order" if certain else "who leads"
-        return Verdict("order" if certain else "leader", f"{_lead(first)}; more data will not change {what}.")
+        lead = f"{_lead(first)} so far; chance does not explain it."
+        if all(duel.evidence > threshold for duel in rest):
+            return Verdict("order", f"{lead} A slower learner may still close in.")
+        return Verdict("leader", f"{lead} The order of the others is open, and a slower learner may still close in.")
     return Verdict("open", f"Too early to say: {_open(leading, threshold)}.")
 
 
@@ -107,8 +113,10 @@ def _lead(duel: Duel) -> str:
 def _open(leading: Sequence[Duel], threshold: float) -> str:
     first = leading[0]
     ahead, behind = display_name(first.one.variant), display_name(first.other.variant)
-    if first.lift == 0.0:
-        return f"{ahead} and {behind} have the same rate so far"
+    if math.isnan(first.lift):
+        return f"{ahead} and {behind} have not had impressions at the same time"
+    if first.lift <= 0.0:
+        return f"{ahead} and {behind} are level so far"
     by = f" by {_interval(first)}" if math.isfinite(first.lift) else ""
     if first.ends is not None and first.ends[0] > 0.0:
         return f"{ahead} is ahead of {behind}{by}, but one of {len(leading) + 1} variants may look so by chance"
@@ -119,8 +127,8 @@ def _open(leading: Sequence[Duel], threshold: float) -> str:
 
 def _more_requests(leading: Sequence[Duel], threshold: float) -> int:
     """How many more requests would make the leader certain if all went on as it has; 0 for too many."""
-    pairs = [(_grown(duel.one, factor), _grown(duel.other, factor)) for factor in _FACTORS for duel in leading]
-    evidence = order_evidence([one for one, _ in pairs], [other for _, other in pairs])
+    pairs = [(duel.sides[0].grown(factor), duel.sides[1].grown(factor)) for factor in _FACTORS for duel in leading]
+    evidence = finish(evidence_steps(pairs))
     certain = evidence.reshape(len(_FACTORS), len(leading)).min(axis=1) > threshold
     if not certain.any():
         return 0
@@ -128,14 +136,6 @@ def _more_requests(leading: Sequence[Duel], threshold: float) -> int:
     more = requests * (_FACTORS[int(certain.argmax())] - 1.0)
     unit = int(10 ** math.floor(math.log10(max(more, 1.0))))
     return math.ceil(more / unit) * unit
-
-
-def _grown(totals: Totals, factor: float) -> Totals:
-    pages = totals.pages and Pages(
-        math.ceil(totals.pages.units * factor), totals.pages.squares * factor, totals.pages.largest, totals.pages.most
-    )
-    impressions = math.ceil(totals.impressions * factor)
-    return Totals(totals.variant, totals.requests, impressions, min(totals.reward * factor, float(impressions)), pages)
 
 
 # Figures ---------------------------------------------------------------------------------------------

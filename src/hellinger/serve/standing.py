@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from typing import Any
 
 from hellinger.engine.service import Service
-from hellinger.experiment import Pages, Readout, Totals
+from hellinger.experiment import Pages, Phase, Readout, Totals
 from hellinger.experiment.readout import readout_steps
-from hellinger.ledger import Ledger, Series, Share
+from hellinger.ledger import Ledger, Series
 from hellinger.serve.models import iso
 
-__all__ = ["phases", "series", "standing", "totals_of"]
+__all__ = ["phases", "series", "standing"]
 
 
 async def standing(service: Service, control: str | None = None) -> dict[str, Any]:
     """The readout of the experiment, with what it is about: all of one moment, computed in slices."""
     desk, settings, plan = service.desk, service.settings, service.plan
     kept = desk.ledger.series
-    totals, specs = [], dict(desk.variants)  # they may be others before all is computed
-    for name in specs:
-        shares = [share for (_, variant), share in kept.shares.items() if variant == name]
-        totals.append(totals_of(name, shares))
+    specs = dict(desk.variants)  # they may be others before all is computed
+    places, played = _played(desk.ledger)
+    if not played:
+        places, played = [0], [Phase(plan.weights, tuple(Totals(name, 0, 0, 0.0) for name in specs))]
+    sticky = any(phase["split"] == "sticky" for phase in desk.ledger.phases)
     steps = kept.steps["hour"]
     former = [
         {"variant": name, "requests": cell[0], "impressions": cell[1], "reward": cell[2]}
@@ -39,11 +40,16 @@ async def standing(service: Service, control: str | None = None) -> dict[str, An
         "events": desk.ledger.seq,
         "former": former,
     }
-    chosen = control or plan.control or None
-    read = await _sliced(readout_steps(totals, weights=desk.split.probabilities, control=chosen, sticky=desk.sticky))
-    result = read.as_json()
-    for row in result["variants"]:
-        row["policy"] = specs[row["variant"]]
+    chosen, intended = control or plan.control or None, desk.split.probabilities
+    result = (await _sliced(readout_steps(played, control=chosen, sticky=sticky))).as_json()
+    check = result["sample_ratio"]
+    if check is not None and check["phase"] is not None:
+        check["phase"] = places[check["phase"]]
+    result["variants"] = [
+        row | {"policy": specs[row["variant"]], "intended": intended[row["variant"]]}
+        for row in result["variants"]
+        if row["variant"] in specs
+    ]
     return result | about
 
 
@@ -58,22 +64,26 @@ def phases(ledger: Ledger) -> list[dict[str, Any]]:
     return found
 
 
-def totals_of(variant: str, shares: Sequence[Share]) -> Totals:
-    """What a variant had in some phases."""
-    if not shares:
-        return Totals(variant, 0, 0, 0.0, None)
-    return Totals(
-        variant,
-        sum(share.requests for share in shares),
-        int(sum(share.impressions for share in shares)),
-        sum(share.reward for share in shares),
-        Pages(
-            sum(share.count for share in shares),
-            sum(share.squares for share in shares),
-            max(share.largest for share in shares),
-            max(share.most for share in shares),
-        ),
-    )
+def _played(ledger: Ledger) -> tuple[list[int], list[Phase]]:
+    """What each phase of the log has counted, and its place; first what belongs to none, whose weights are unknown."""
+    places, found = [], []
+    outside = [variant for phase, variant in ledger.series.shares if phase == 0]
+    if outside:
+        counts = tuple(_totals(ledger, 0, name)._replace(assigned=0) for name in outside)
+        places.append(0)
+        found.append(Phase(dict.fromkeys(outside, 1.0), counts))
+    for phase in ledger.phases:
+        places.append(phase["seq"])
+        found.append(Phase(phase["weights"], tuple(_totals(ledger, phase["seq"], name) for name in phase["variants"])))
+    return places, found
+
+
+def _totals(ledger: Ledger, phase: int, variant: str) -> Totals:
+    share = ledger.series.shares.get((phase, variant))
+    if share is None:
+        return Totals(variant, 0, 0, 0.0)
+    pages = Pages(share.count, share.squares, share.largest, share.most)
+    return Totals(variant, share.requests, int(share.impressions), share.reward, pages)
 
 
 async def _sliced(steps: Generator[None, None, Readout]) -> Readout:
