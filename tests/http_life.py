@@ -262,6 +262,25 @@ class HttpLife:
             assert checked["ok"], checked["differences"]
             log = service.said()
             assert "Traceback" not in log, log[-5000:]
+        self._compare_phases()
+
+    def _compare_phases(self) -> None:
+        """All services have the same phases, and every ranking was shared out by the weights of its own."""
+        told = [service.get("/v1/experiment/phases").body["phases"] for service in self.services]
+        assert all(each == told[0] for each in told)
+        plans = {phase["seq"]: phase for phase in told[0]}
+        made: dict[int, dict[str, int]] = {seq: {} for seq in plans}
+        with closing(open_store(self.database)) as store:
+            after = 0
+            while events := store.read(after, 1000):
+                after = events[-1].seq
+                for event in events:
+                    if event.kind == "rank":
+                        fields = event.fields
+                        weights, variant = plans[fields["phase"]]["weights"], fields["variant"]
+                        assert abs(fields["chance"] - weights[variant] / sum(weights.values())) < 1e-12
+                        made[fields["phase"]][variant] = made[fields["phase"]].get(variant, 0) + 1
+        assert made == {seq: plan["requests"] for seq, plan in plans.items()}
 
     def _restart(self, service: Service) -> None:
         """What it ranks by is the same before and after."""

@@ -15,6 +15,10 @@ from hellinger.serve.models import iso
 __all__ = ["phases", "series", "standing"]
 
 
+STICKY = "Users keep their variant, but their rankings are taken for independent: intervals are too narrow where users differ."
+"""What has to be said of a sticky split."""
+
+
 async def standing(service: Service, control: str | None = None) -> dict[str, Any]:
     """The readout of the experiment, with what it is about: all of one moment, computed in slices."""
     desk, settings, plan = service.desk, service.settings, service.plan
@@ -42,6 +46,8 @@ async def standing(service: Service, control: str | None = None) -> dict[str, An
     }
     chosen, intended = control or plan.control or None, desk.split.probabilities
     result = (await _sliced(readout_steps(played, control=chosen, sticky=sticky))).as_json()
+    if sticky and result["verdict"] in ("order", "leader", "open"):
+        result["sentence"] += " " + STICKY
     check = result["sample_ratio"]
     if check is not None and check["phase"] is not None:
         check["phase"] = places[check["phase"]]
