@@ -15,7 +15,10 @@ from hellinger.serve.models import iso
 __all__ = ["phases", "series", "standing"]
 
 
-STICKY = "Users keep their variant, but their rankings are taken for independent: intervals are too narrow where users differ."
+STICKY = (
+    "Users keep their variant, but their rankings are taken for independent: "
+    "the intervals are too narrow where users differ."
+)
 """What has to be said of a sticky split."""
 
 
