@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from hellinger.engine.allocation import Allocation
 from hellinger.engine.desk import Desk
 from hellinger.engine.drafts import Draft, DraftRow, Feedback, Query
 from hellinger.engine.picture import differences as unlike
 from hellinger.engine.picture import pictures
-from hellinger.engine.plan import Plan
 from hellinger.engine.state import HOUR
 from hellinger.events import Event, Logged
 from hellinger.ledger import SHOWN, Ledger, spoken_of
@@ -302,9 +302,9 @@ class Life:
         if rng.random() < 0.2:
             specs[names[0]] = rng.choice(POLICIES)
         weights = {name: rng.choice([0.5, 1.0, 9.0]) for name in names}
-        plan = Plan(specs, weights, rng.choice(["random", "sticky"]), "").check()
-        self._note(plan=plan)
-        copy.write([plan.draft(self.at, after=copy.desk.ledger.phase_place, by="life")])
+        allocation = Allocation(specs, weights, rng.choice(["random", "sticky"]), "").check()
+        self._note(allocation=allocation)
+        copy.write([allocation.draft(self.at, after=copy.desk.ledger.phase_place, by="life")])
 
     def flush(self, copy: Copy) -> None:
         copy.flush()

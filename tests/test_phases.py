@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from hellinger.engine.allocation import SETTINGS, Allocation
 from hellinger.engine.drafts import Query
-from hellinger.engine.plan import SETTINGS, Plan
 from hellinger.engine.service import Service
 from hellinger.engine.settings import Settings
 from hellinger.ledger import COMMON
@@ -17,7 +17,7 @@ from hellinger.serve import standing
 from ledger_model import Log
 from lives import Copy
 
-PLAN = Plan({"one": "ucb1", "two": "kl-ucb"}, {"one": 1.0, "two": 1.0}, "random", "two")
+ALLOCATION = Allocation({"one": "ucb1", "two": "kl-ucb"}, {"one": 1.0, "two": 1.0}, "random", "two")
 
 
 def item(name: str) -> dict[str, Any]:
@@ -45,15 +45,15 @@ async def rank(service: Service, times: int) -> list[str]:
 
 
 def test_a_plan_changes_as_asked() -> None:
-    ramped = PLAN.changed(weights={"one": 9, "two": 1})
-    assert (ramped.weights, ramped.variants, ramped.control) == ({"one": 9.0, "two": 1.0}, PLAN.variants, "two")
-    added = PLAN.changed(variants={"new": "cold-start"})
+    ramped = ALLOCATION.changed(weights={"one": 9, "two": 1})
+    assert (ramped.weights, ramped.variants, ramped.control) == ({"one": 9.0, "two": 1.0}, ALLOCATION.variants, "two")
+    added = ALLOCATION.changed(variants={"new": "cold-start"})
     assert added.weights == {"one": 1.0, "two": 1.0, "new": 1.0}
-    stopped = PLAN.changed(weights={"one": 1})
+    stopped = ALLOCATION.changed(weights={"one": 1})
     assert (stopped.variants, stopped.control) == ({"one": "ucb1"}, "")
-    assert stopped.changed(weights={"one": 1, "two": 3}, former=PLAN.variants).variants == PLAN.variants
-    assert PLAN.changed(variants={"two": "imed"}).variants["two"] == "imed"
-    assert PLAN.changed(split="sticky", control="one")[2:] == ("sticky", "one")
+    assert stopped.changed(weights={"one": 1, "two": 3}, former=ALLOCATION.variants).variants == ALLOCATION.variants
+    assert ALLOCATION.changed(variants={"two": "imed"}).variants["two"] == "imed"
+    assert ALLOCATION.changed(split="sticky", control="one")[2:] == ("sticky", "one")
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_a_plan_changes_as_asked() -> None:
 )
 def test_a_plan_that_nothing_can_be_played_by(changes: dict[str, Any], rule: str) -> None:
     with pytest.raises(ValueError, match=rule):
-        PLAN.changed(**changes)
+        ALLOCATION.changed(**changes)
 
 
 def test_of_several_phases_after_one_the_log_takes_the_first() -> None:
@@ -80,8 +80,8 @@ def test_of_several_phases_after_one_the_log_takes_the_first() -> None:
     one.add("a", "b")
     other.flush()
     for copy, name in ((one, "one"), (other, "two")):
-        plan = Plan({name: "ucb1"}, {name: 1.0}, "random", "")
-        copy.write([plan.draft(0, after=copy.desk.ledger.phase_place, by=name)])
+        allocation = Allocation({name: "ucb1"}, {name: 1.0}, "random", "")
+        copy.write([allocation.draft(0, after=copy.desk.ledger.phase_place, by=name)])
     one.flush()
     other.flush()
     one.flush()
@@ -94,7 +94,7 @@ def test_of_several_phases_after_one_the_log_takes_the_first() -> None:
 def test_settings_begin_a_phase_once_and_again_when_they_are_others(tmp_path: Path) -> None:
     async def first(service: Service) -> None:
         (phase,) = service.desk.ledger.phases
-        assert (phase["by"], Plan.of(phase)) == (SETTINGS, Plan.given(service.settings))
+        assert (phase["by"], Allocation.of(phase)) == (SETTINGS, Allocation.given(service.settings))
         assert await service.change("ada", weights={"a": 9, "b": 1})
 
     async def again(service: Service) -> None:

@@ -129,7 +129,7 @@ def test_feedback_for_any_workers_ranking_counts_once(service: Service, launcher
 
 def test_workers_do_not_draw_the_same(service: Service) -> None:
     """With nothing known of any item, rankings are drawn: two workers with one stream would make the same."""
-    until(lambda: service.get("/v1/experiment").body["events"] == 40)
+    until(lambda: service.get("/v1/experiment").body["events"] == 41)  # 40 items, and the phase
     first = [[item["id"] for item in service.rank(20)["items"]] for _ in each_worker(service)]
     assert first[0] != first[1]
 

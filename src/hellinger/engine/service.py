@@ -15,12 +15,12 @@ from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
 from hellinger.engine import learning
+from hellinger.engine.allocation import SETTINGS, Allocation
 from hellinger.engine.counters import Counters
 from hellinger.engine.desk import Desk
 from hellinger.engine.drafts import Draft, FeedbackRow, Query, Sorted
 from hellinger.engine.feedback import points
 from hellinger.engine.journal import FAR, SLICE, Journal, NotAppliedError, explained, pause
-from hellinger.engine.plan import SETTINGS, Plan
 from hellinger.engine.settings import Settings
 from hellinger.engine.snapshots import WORTH, Snapshots
 from hellinger.engine.state import HOUR
@@ -162,17 +162,17 @@ class Service:
     # The experiment -----------------------------------------------------------------------------------
 
     @property
-    def plan(self) -> Plan:
+    def allocation(self) -> Allocation:
         """How traffic is shared now."""
         phases = self.desk.ledger.phases
-        return Plan.of(phases[-1]) if phases else Plan.given(self.settings)
+        return Allocation.of(phases[-1]) if phases else Allocation.given(self.settings)
 
     async def begin(self) -> None:
         """Begin a phase by the settings, where the log has none by them or they are others now."""
-        plan, phases = Plan.given(self.settings), self.desk.ledger.phases
-        last = next((Plan.of(phase) for phase in reversed(phases) if phase["by"] == SETTINGS), None)
-        if self.leads and plan != last:
-            draft = plan.draft(now(), after=self.desk.ledger.phase_place, by=SETTINGS)
+        allocation, phases = Allocation.given(self.settings), self.desk.ledger.phases
+        last = next((Allocation.of(phase) for phase in reversed(phases) if phase["by"] == SETTINGS), None)
+        if self.leads and allocation != last:
+            draft = allocation.draft(now(), after=self.desk.ledger.phase_place, by=SETTINGS)
             await self.journal.write((draft,))
 
     async def change(self, by: str, *, after: int | None = None, **changes: Any) -> bool:
@@ -183,16 +183,16 @@ class Service:
         """
         await self.journal.look()
         ledger = self.desk.ledger
-        before = in_force = self.plan
+        before = in_force = self.allocation
         if after not in (None, ledger.phase_place):  # the answer to an earlier attempt may have been lost
-            before = next((Plan.of(phase) for phase in ledger.phases if phase["seq"] == after), before)
+            before = next((Allocation.of(phase) for phase in ledger.phases if phase["seq"] == after), before)
         former = {name: spec for phase in ledger.phases for name, spec in phase["variants"].items()}
-        plan = before.changed(**changes, former=former)
-        if ledger.phases and plan == in_force:
+        allocation = before.changed(**changes, former=former)
+        if ledger.phases and allocation == in_force:
             return True
         if before is not in_force:
             return False
-        draft = plan.draft(now(), after=ledger.phase_place, by=by)
+        draft = allocation.draft(now(), after=ledger.phase_place, by=by)
         return await self.journal.write((draft,)) != [None]
 
     # Requests -----------------------------------------------------------------------------------------
@@ -526,7 +526,7 @@ def make_desk(settings: Settings, ledger: Ledger, salt: bytes, *, seed: int | No
     desk = Desk(
         ledger,
         settings.variants,
-        split=Split(Plan.given(settings).weights, salt=salt.hex()),
+        split=Split(Allocation.given(settings).weights, salt=salt.hex()),
         sticky=settings.split == "sticky",
         learning=settings.learning,
         counted=settings.counting == "served",

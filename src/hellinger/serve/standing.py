@@ -24,12 +24,12 @@ STICKY = (
 
 async def standing(service: Service, control: str | None = None) -> dict[str, Any]:
     """The readout of the experiment, with what it is about: all of one moment, computed in slices."""
-    desk, settings, plan = service.desk, service.settings, service.plan
+    desk, settings, allocation = service.desk, service.settings, service.allocation
     kept = desk.ledger.series
     specs = dict(desk.variants)  # they may be others before all is computed
     places, played = _played(desk.ledger)
     if not played:
-        places, played = [0], [Phase(plan.weights, tuple(Totals(name, 0, 0, 0.0) for name in specs))]
+        places, played = [0], [Phase(allocation.weights, tuple(Totals(name, 0, 0, 0.0) for name in specs))]
     sticky = any(phase["split"] == "sticky" for phase in desk.ledger.phases)
     steps = kept.steps["hour"]
     former = [
@@ -39,7 +39,7 @@ async def standing(service: Service, control: str | None = None) -> dict[str, An
     ]
     about = {
         "title": settings.title,
-        "split": plan.split,
+        "split": allocation.split,
         "learning": settings.learning,
         "counting": settings.counting,
         "items": len(desk.ledger.catalogue),
@@ -47,7 +47,7 @@ async def standing(service: Service, control: str | None = None) -> dict[str, An
         "events": desk.ledger.seq,
         "former": former,
     }
-    chosen, intended = control or plan.control or None, desk.split.probabilities
+    chosen, intended = control or allocation.control or None, desk.split.probabilities
     result = (await _sliced(readout_steps(played, control=chosen, sticky=sticky))).as_json()
     if sticky and result["verdict"] in ("order", "leader", "open"):
         result["sentence"] += " " + STICKY
@@ -68,8 +68,8 @@ def phases(ledger: Ledger) -> list[dict[str, Any]]:
     for phase in ledger.phases:
         seq = phase["seq"]
         requests = {variant: share.requests for (at, variant), share in ledger.series.shares.items() if at == seq}
-        plan = {name: phase[name] for name in ("variants", "weights", "split", "control", "by")}
-        found.append({"seq": seq, "since": iso(phase["at"]), **plan, "requests": requests})
+        allocation = {name: phase[name] for name in ("variants", "weights", "split", "control", "by")}
+        found.append({"seq": seq, "since": iso(phase["at"]), **allocation, "requests": requests})
     return found
 
 

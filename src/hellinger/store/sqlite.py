@@ -40,7 +40,8 @@ __all__ = ["SqliteStore"]
 _Done = TypeVar("_Done")
 _DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR}  # the last: a table is missing
 _ROWS = 1024  # in one statement: SQLite may have been built to take no more than 32,766 values
-_WAL_BYTES = 32 << 20  # where the thread that keeps it small lags so far behind, the writer does it itself
+_WAL_BYTES = 256 << 20  # where the thread that keeps it small lags so far behind, the writer does it itself
+_KEEP_BYTES = 32 << 20  # of its file, when it is started over
 _ROW_BYTES = 1024  # what a row takes besides its body, in pages of indices, where it is far from others
 _COMMIT_BYTES = 4 * _wal.PAGE_BYTES  # what a commit takes besides its rows
 _LOOK = 0.1  # seconds between two looks whether the file is where it was: at every commit they took 3 % of a ranking
@@ -142,7 +143,7 @@ class SqliteStore(SqlStore):
             "PRAGMA synchronous = FULL",
             "PRAGMA fullfsync = 1",
             "PRAGMA checkpoint_fullfsync = 1",
-            f"PRAGMA journal_size_limit = {_WAL_BYTES}",
+            f"PRAGMA journal_size_limit = {_KEEP_BYTES}",
             f"PRAGMA wal_autocheckpoint = {_WAL_BYTES // _wal.PAGE_BYTES}",
             *pragmas,
         ):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hellinger.serve.models.experiment import (
+    AllocationBody,
     Experiment,
     Former,
     History,
@@ -10,7 +11,6 @@ from hellinger.serve.models.experiment import (
     Mark,
     Phase,
     Phases,
-    PlanBody,
     Series,
     SeriesColumn,
     VariantRow,
@@ -49,6 +49,7 @@ from hellinger.serve.models.ranking import (
 
 __all__ = [
     "FEW_MISTAKES",
+    "AllocationBody",
     "Body",
     "Experiment",
     "FeedbackAnswer",
@@ -76,7 +77,6 @@ __all__ = [
     "NewItem",
     "Phase",
     "Phases",
-    "PlanBody",
     "RankAnswer",
     "RankBody",
     "RankedItem",

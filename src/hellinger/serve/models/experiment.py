@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field
 from hellinger.serve.models.fields import Body, Name
 
 __all__ = [
+    "AllocationBody",
     "Experiment",
     "Former",
     "History",
@@ -16,7 +17,6 @@ __all__ = [
     "Mark",
     "Phase",
     "Phases",
-    "PlanBody",
     "Series",
     "SeriesColumn",
     "VariantRow",
@@ -52,7 +52,7 @@ class Former(BaseModel):
     reward: float
 
 
-class PlanBody(Body):
+class AllocationBody(Body):
     """What the next phase is to have otherwise."""
 
     variants: dict[Name, str] | None = Field(
@@ -71,7 +71,7 @@ class PlanBody(Body):
 
 
 class Phase(BaseModel):
-    """A time with one plan."""
+    """A time in which the allocation of traffic stayed the same."""
 
     seq: int = Field(description="Place in the log where it began.")
     since: str

@@ -49,7 +49,7 @@ async def phases(request: Request) -> Response:
 
 @router.post("/experiment/phases", response_model=models.Phases, responses={409: error("Another phase is in force.")})
 @needs("admin")
-async def change(body: Annotated[models.PlanBody, models.FEW_MISTAKES], request: Request) -> Response:
+async def change(body: Annotated[models.AllocationBody, models.FEW_MISTAKES], request: Request) -> Response:
     """Begin another phase, on all copies at once: other weights, new variants, or some that stop.
 
     What was learned stays. A variant that stops gives its traffic to the others.

@@ -1,4 +1,4 @@
-"""How traffic is shared between variants: one plan for each phase of the experiment."""
+"""How traffic is shared between variants: one allocation for each phase of the experiment."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from hellinger.errors import require
 from hellinger.experiment import Split
 from hellinger.policies import policy
 
-__all__ = ["SETTINGS", "Plan"]
+__all__ = ["SETTINGS", "Allocation"]
 
 SETTINGS = "settings"
 """Who began a phase that a service's own settings asked for."""
 
 
-class Plan(NamedTuple):
+class Allocation(NamedTuple):
     """What a phase of the experiment plays."""
 
     variants: dict[str, str]
@@ -30,14 +30,14 @@ class Plan(NamedTuple):
     """The variant that others are compared with; the last where it is empty."""
 
     @classmethod
-    def given(cls, settings: Settings) -> Plan:
+    def given(cls, settings: Settings) -> Allocation:
         """What the settings ask for."""
         weights = {name: float(settings.variant_weights.get(name, 1.0)) for name in settings.variants}
         return cls(dict(settings.variants), weights, settings.split, settings.control)
 
     @classmethod
-    def of(cls, phase: Mapping[str, Any]) -> Plan:
-        """The plan of a phase in the log."""
+    def of(cls, phase: Mapping[str, Any]) -> Allocation:
+        """The allocation of a phase in the log."""
         return cls(*(phase[field] for field in cls._fields))
 
     def changed(
@@ -48,8 +48,8 @@ class Plan(NamedTuple):
         split: str | None = None,
         control: str | None = None,
         former: Mapping[str, str] | None = None,
-    ) -> Plan:
-        """The same plan but for what is given; ``former`` are policies of variants that have stopped.
+    ) -> Allocation:
+        """The same allocation but for what is given; ``former`` are policies of variants that have stopped.
 
         ``variants`` are added to those there are, or replace their policies. ``weights`` are those of all variants that
         are to have traffic: others stop, and some that had stopped come back. Without them a new variant has weight 1.
@@ -65,18 +65,18 @@ class Plan(NamedTuple):
                 require(0.0 <= weight < math.inf, f"0 <= weight of {name!r} < inf", weight=weight)
             chosen = {name: float(weights.get(name, 0.0)) for name in named}
         kept = {name: spec for name, spec in named.items() if chosen[name] > 0.0}
-        plan = Plan(
+        allocation = Allocation(
             kept,
             {name: chosen[name] for name in kept},
             self.split if split is None else split,
             self.control if control is None else control,
         )
-        if control is None and plan.control not in kept:
-            plan = plan._replace(control="")
-        return plan.check()
+        if control is None and allocation.control not in kept:
+            allocation = allocation._replace(control="")
+        return allocation.check()
 
-    def check(self) -> Plan:
-        """Return the plan, or raise where nothing can be played by it."""
+    def check(self) -> Allocation:
+        """Return the allocation, or raise where nothing can be played by it."""
         require(len(self.variants) > 0, "a variant has traffic", variants=list(self.variants))
         for spec in self.variants.values():
             policy(spec)
@@ -87,7 +87,7 @@ class Plan(NamedTuple):
         return self
 
     def draft(self, at: int, *, after: int, by: str) -> Draft:
-        """A draft that begins a phase with this plan.
+        """A draft that begins a phase with this allocation.
 
         ``after`` is the place in the log of the phase before, 0 for none: of several that follow one phase the log
         takes the first.
