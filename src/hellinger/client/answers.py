@@ -256,7 +256,7 @@ class Experiment:
 
 @dataclass(frozen=True, slots=True)
 class Phase(_Answer):
-    """A time in which the allocation of traffic stayed the same; ``requests`` are the rankings made in it, by variant."""
+    """A time in which the allocation of traffic stayed the same; ``requests``: rankings made in it, by variant."""
 
     seq: int
     since: str
