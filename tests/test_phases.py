@@ -159,3 +159,27 @@ def test_feedback_counts_in_the_phase_of_its_ranking(tmp_path: Path) -> None:
         ]
 
     played(tmp_path, story, variants={"a": "ucb1", "b": "kl-ucb"})
+
+
+def test_a_ramp_raises_no_alarm_and_a_broken_split_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(service: Service) -> None:
+        await service.describe([item(name) for name in "abcd"])
+        for weights in ({"a": 99, "b": 1}, {"a": 9, "b": 1}, {"a": 1, "b": 1}):
+            assert await service.change("ada", weights=weights)
+            await asyncio.gather(*(service.rank(Query(1)) for _ in range(1000)))
+            read = await standing.standing(service)
+            assert not read["sample_ratio"]["alarm"]
+        assert {row["variant"]: round(row["intended"], 2) for row in read["variants"]} == {"a": 0.8, "b": 0.2}
+        choose = type(service.desk.split).choose
+        monkeypatch.setattr(
+            type(service.desk.split),
+            "choose",
+            lambda split, rng: choose(split, rng) if rng.random() < 0.7 else ("a", 0.5),
+        )
+        await asyncio.gather(*(service.rank(Query(1)) for _ in range(1000)))
+        read = await standing.standing(service)
+        assert read["sample_ratio"]["alarm"]
+        assert read["sample_ratio"]["phase"] == service.desk.ledger.phase_place
+        assert read["sentence"].startswith("The split is off in one of the phases: A got")
+
+    played(tmp_path, story, variants={"a": "ucb1", "b": "kl-ucb"})

@@ -47,7 +47,7 @@ async def standing(service: Service, control: str | None = None) -> dict[str, An
         "events": desk.ledger.seq,
         "former": former,
     }
-    chosen, intended = control or allocation.control or None, desk.split.probabilities
+    chosen = control or allocation.control or None
     result = (await _sliced(readout_steps(played, control=chosen, sticky=sticky))).as_json()
     if sticky and result["verdict"] in ("order", "leader", "open"):
         result["sentence"] += " " + STICKY
@@ -55,9 +55,7 @@ async def standing(service: Service, control: str | None = None) -> dict[str, An
     if check is not None and check["phase"] is not None:
         check["phase"] = places[check["phase"]]
     result["variants"] = [
-        row | {"policy": specs[row["variant"]], "intended": intended[row["variant"]]}
-        for row in result["variants"]
-        if row["variant"] in specs
+        row | {"policy": specs[row["variant"]]} for row in result["variants"] if row["variant"] in specs
     ]
     return result | about
 

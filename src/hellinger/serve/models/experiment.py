@@ -38,7 +38,7 @@ class VariantRow(BaseModel):
     lift_high: float | None = Field(description="Null while the control's rate may be 0.")
     probability_best: float = Field(description="Chance of having the highest rate, by a posterior.")
     share: float | None = Field(description="Of all requests.")
-    intended: float = Field(description="The share it was meant to have.")
+    intended: float = Field(description="The share it was meant to have, over all phases.")
     design_effect: float = Field(description="How many times the variance is that of independent impressions.")
     policy: str = Field(description="The algorithm's full spec.")
 
