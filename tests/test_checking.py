@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hellinger.cli.log import _compared
+from hellinger.client import Client
+from hellinger.engine import checking
 from hellinger.engine.checking import compare, portrait
 from hellinger.engine.drafts import Query
 from hellinger.engine.service import Service
 from hellinger.engine.settings import Settings
-from hellinger.store import StoreUnavailableError
+from hellinger.store import StoreUnavailableError, open_store
 
 
 async def parts(service: Service) -> list[dict[str, Any]]:
@@ -119,3 +124,22 @@ def test_rankings_that_the_log_does_not_have_yet(tmp_path: Path) -> None:
                 await service.stop()
 
     asyncio.run(story())
+
+
+def test_an_answer_is_read_to_its_end_before_it_is_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To compare takes long, and the service ends an answer of which nothing is read for a minute."""
+    happened: list[object] = []
+
+    def state(_: Client) -> Iterator[dict[str, Any]]:
+        yield from ({"part": number} for number in range(3))
+        happened.append("read")
+
+    def noted(_: object, parts: Iterable[Any], **__: object) -> Iterator[str]:
+        happened.extend(parts)
+        yield "something"
+
+    monkeypatch.setattr(Client, "state", state)
+    monkeypatch.setattr(checking, "compare", noted)
+    with closing(open_store(f"sqlite:///{tmp_path}/log.db")) as store:
+        assert _compared(store, "http://127.0.0.1:9", None, lambda *_: None) == ["something"]
+    assert happened == ["read", {"part": 0}, {"part": 1}, {"part": 2}]

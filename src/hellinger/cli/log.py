@@ -132,14 +132,23 @@ def check(
 
 
 def _compared(store: Store, url: str, key: str | None, progress: Callable[[int, int], None]) -> list[str]:
-    """Where a running service is not what its log says."""
+    """Where a running service is not what its log says.
+
+    The whole answer is read before anything is compared, which takes long: a service ends an answer that is not read.
+    """
     from itertools import islice
+    from tempfile import TemporaryFile
+
+    import orjson
 
     from hellinger.client import Client
     from hellinger.engine import checking
 
-    with Client(url, key=key) as client:
-        found = list(islice(checking.compare(store, client.state(), progress=progress), 21))
+    with TemporaryFile() as answer:
+        with Client(url, key=key) as client:
+            answer.writelines(orjson.dumps(part) + b"\n" for part in client.state())
+        answer.seek(0)
+        found = list(islice(checking.compare(store, map(orjson.loads, answer), progress=progress), 21))
     return found if len(found) <= 20 else [*found[:20], "and more"]
 
 
