@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -80,7 +81,7 @@ def test_what_is_wrong_is_named(what: str, said: str, tmp_path: Path) -> None:
             elif what == "rounds":
                 pool["one", ""]["rounds"] += 1
             elif what == "prior":
-                pool["one", ""]["prior"]["a"] += 1e-15
+                pool["one", ""]["prior"]["a"] = math.nextafter(pool["one", ""]["prior"]["a"], math.inf)
             elif what == "item":
                 at = pool["two", ""]["items"].index("b")
                 for column in ("items", "impressions", "rewards", "scores", "hidden", "tags"):
