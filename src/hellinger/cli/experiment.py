@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -94,12 +94,8 @@ def add(
     json: JsonFlag = False,
 ) -> None:
     """Add a variant to the traffic."""
-    from hellinger.client import Client
-
-    with Client(url, key=key) as client:
-        now = client.phases()[-1]
-        weights = now.weights | {variant: weight}
-        _tell(client.change_experiment(variants={variant: policy or variant}, weights=weights, after=now.seq), json)
+    asked = {variant: policy or variant}
+    _change(url, key, json, lambda phase: phase.weights | {variant: weight}, variants=asked)
 
 
 @experiment.command()
@@ -110,13 +106,12 @@ def stop(
     json: JsonFlag = False,
 ) -> None:
     """Stop a variant: the others share its traffic by their weights."""
-    from hellinger.client import Client
 
-    with Client(url, key=key) as client:
-        now = client.phases()[-1]
-        _require_known(variant, now)
-        weights = {name: weight for name, weight in now.weights.items() if name != variant}
-        _tell(client.change_experiment(weights=weights, after=now.seq), json)
+    def others(phase: Phase) -> dict[str, float]:
+        _require_known(variant, phase)
+        return {name: weight for name, weight in phase.weights.items() if name != variant}
+
+    _change(url, key, json, others)
 
 
 @experiment.command()
@@ -127,12 +122,27 @@ def promote(
     json: JsonFlag = False,
 ) -> None:
     """Give a variant all traffic: the experiment is decided."""
+
+    def alone(phase: Phase) -> dict[str, float]:
+        _require_known(variant, phase)
+        return {variant: 1.0}
+
+    _change(url, key, json, alone)
+
+
+def _change(
+    url: str,
+    key: str | None,
+    json: bool,
+    weights: Callable[[Phase], dict[str, float]],
+    variants: dict[str, str] | None = None,
+) -> None:
+    """Change the phase in force, and none that somebody else begins meanwhile."""
     from hellinger.client import Client
 
     with Client(url, key=key) as client:
-        now = client.phases()[-1]
-        _require_known(variant, now)
-        _tell(client.change_experiment(weights={variant: 1.0}, after=now.seq), json)
+        phase = client.phases()[-1]
+        _tell(client.change_experiment(variants=variants, weights=weights(phase), after=phase.seq), json)
 
 
 def _weights(text: str) -> dict[str, float]:

@@ -84,7 +84,7 @@ class Arranged(NamedTuple):
         """Some entries of a column of the picture."""
         table, places = self.copy.table, self.order[start:stop]
         if name == "items":
-            return list(map(self.copy.names.__getitem__, table.ids(places)))  # type: ignore[arg-type]
+            return [self.copy.names[int(slot)] for slot in table.ids(places)]
         if name == "tags":
             numbers = table.items["tags"][places].tolist()
             known = {number: sorted(table.tag_sets[number]) for number in set(numbers)}

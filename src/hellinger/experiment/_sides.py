@@ -138,7 +138,6 @@ def _summed(parts: Sequence[Totals]) -> Totals:
             max(page.top for page in known),
         )
     users = [part.users for part in parts if part.users is not None]
-    assigned = [part.requests if part.assigned is None else part.assigned for part in parts]
     return Totals(
         parts[0].variant,
         sum(part.requests for part in parts),
@@ -147,7 +146,7 @@ def _summed(parts: Sequence[Totals]) -> Totals:
         pages,
         sum(users) if len(users) == len(parts) else None,
         _bucketed(parts),
-        sum(assigned),
+        sum(part.drawn for part in parts),
     )
 
 

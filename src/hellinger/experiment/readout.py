@@ -221,16 +221,12 @@ def _finite(value: float) -> float | None:
 def _check(phases: Sequence[Phase], single: bool, sticky: bool) -> SampleRatio | None:
     found = []
     for phase in phases:
-        counts = {each.variant: each.users if sticky else _assigned(each) for each in phase.totals}
+        counts = {each.variant: each.users if sticky else each.drawn for each in phase.totals}
         known = {variant: count for variant, count in counts.items() if count is not None}
         if len(known) < len(counts):
             return None
         found.append((known, phase.weights))
     return sample_ratio(*found[0]) if single else phased_ratio(found)
-
-
-def _assigned(each: Totals) -> int:
-    return each.requests if each.assigned is None else each.assigned
 
 
 def _rows(

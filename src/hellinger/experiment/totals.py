@@ -118,6 +118,11 @@ class Totals(NamedTuple):
     counts where the split is not sticky. ``requests`` unless given, and then an alarm comes a window later."""
 
     @property
+    def drawn(self) -> int:
+        """Rankings that the split has given it, final or not."""
+        return self.requests if self.assigned is None else self.assigned
+
+    @property
     def rate(self) -> float:
         """Reward an impression; NaN before the first."""
         return self.reward / self.impressions if self.impressions else math.nan
