@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from _timing import console
-from hellinger.ledger import Counts, Ledger, Share, recovery
+from hellinger.ledger import Counts, Ledger, Share, Shares, recovery
 from hellinger.ledger.snapshot import dumped, loaded
 from hellinger.store import open_store
 
@@ -110,7 +110,8 @@ def folded(contents: int, groups: int) -> Ledger:
         counts.rounds = float(K * mine.size)
         ledger.series.add(variant, AT, mine.size, K * mine.size, 2 * given.size)
         numbers = mine.size, K * mine.size, 2.0 * given.size, mine.size, 4.0 * given.size, K
-        ledger.series.shares[0, variant] = Share.of([*numbers, 2.0 if given.size else 0.0])
+        shares = ledger.series.shares[0, variant] = Shares(None)
+        shares.final = Share.of([*numbers, 2.0 if given.size else 0.0])
     ledger.seq = contents + 3 * groups
     return ledger
 

@@ -124,7 +124,7 @@ class Calls:
         return [
             Call("GET /v1/export (JSON lines)", whole, lambda: self._read("/v1/export")),
             Call("GET /v1/export (Parquet)", whole, lambda: self._read("/v1/export?format=parquet")),
-            Call("GET /v1/experiment", "all variants", lambda: self._read("/v1/experiment")),
+            Call("GET /v1/experiments/main", "all variants", lambda: self._read("/v1/experiments/main")),
             Call("GET /v1/items", "limit=1000", lambda: self._read("/v1/items?limit=1000&sort=impressions")),
             Call("GET /v1/items, searched", f"{self._items:,} items", lambda: self._read("/v1/items?search=99&tag=b")),
             Call("GET /v1/history", whole, lambda: self._read("/v1/history?item=item-0")),

@@ -238,7 +238,7 @@ class HttpLife:
         body: dict[str, Any] = {"weights": {name: rng.choice([1, 2, 9]) for name in names}}
         if "three" in names or rng.random() < 0.3:
             body["variants"] = {"three": rng.choice(["ucb1", "cold-start"]), "two": "ucb1"}
-        return service.post("/v1/experiment/phases", body).status
+        return service.post("/v1/experiments/main/phases", body).status
 
     # What must hold -----------------------------------------------------------------------------------
 
@@ -248,7 +248,7 @@ class HttpLife:
         until = time.monotonic() + 60
         while time.monotonic() < until:
             time.sleep(0.35)
-            seqs = [service.get("/v1/experiment").body["events"] for service in self.services]
+            seqs = [service.get("/v1/experiments/main").body["events"] for service in self.services]
             ready = [service.get("/health/ready").body for service in self.services]
             calm = all(each["status"] == "ready" and each["waiting"] == 0 for each in ready)
             if calm and len(set(seqs)) == 1 and seqs == before:
@@ -266,7 +266,7 @@ class HttpLife:
 
     def _compare_phases(self) -> None:
         """All services have the same phases, and every ranking was shared out by the weights of its own."""
-        told = [service.get("/v1/experiment/phases").body["phases"] for service in self.services]
+        told = [service.get("/v1/experiments/main/phases").body["phases"] for service in self.services]
         assert all(each == told[0] for each in told)
         plans = {phase["seq"]: phase for phase in told[0]}
         made: dict[int, dict[str, int]] = {seq: {} for seq in plans}

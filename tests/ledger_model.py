@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from hellinger.events import Event, Logged
 from hellinger.experiment import Pages, Totals
-from hellinger.ledger import RESOLUTIONS, STATES, Ledger
+from hellinger.ledger import RESOLUTIONS, STATES, Ledger, starting
 
 NAMES = ["a", "b", "c/d", "é"]
 VARIANTS = ["one", "two", "three"]
@@ -79,17 +79,29 @@ def contents(events: Sequence[Logged]) -> dict[str, Content]:
 
 
 @dataclass
+class Ranking:
+    """What came of a ranking."""
+
+    fields: dict[str, Any]
+    at: int
+    shown: float = 0.0
+    earned: float = 0.0
+    kinds: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    """Items with feedback of each kind that was not late."""
+
+
+@dataclass
 class Model:
     """What a log amounts to."""
 
     events: Sequence[Logged]
     rounds: dict[tuple[str, str], float] = field(default_factory=lambda: defaultdict(float))
     cells: dict[tuple[str, int, str], list[float]] = field(default_factory=lambda: defaultdict(lambda: [0.0, 0.0, 0.0]))
-    pages: dict[str, dict[str, float]] = field(default_factory=dict)
+    rankings: list[Ranking] = field(default_factory=list)
+    imported: dict[str, list[float]] = field(default_factory=lambda: defaultdict(lambda: [0.0, 0.0]))
 
     def __post_init__(self) -> None:
         self.contents = contents(self.events)
-        self.pages = {v: {"count": 0.0, "squares": 0.0, "largest": 0.0, "most": 0.0} for v in VARIANTS}
         for event in self.events:
             if event.kind == "rank":
                 self._request(event)
@@ -100,7 +112,8 @@ class Model:
         fields = event.fields
         places = {(fields["variant"], ""), (fields["variant"], fields["segment"] or "")}
         thread = [e for e in self.events if e.key.startswith(f"{event.key}/")]
-        earned = 0.0
+        ranking = Ranking(fields, event.at)
+        self.rankings.append(ranking)
         self._add(fields["variant"], event.at, 1, len(fields["items"]) if fields["counted"] else 0, 0)
         for item in fields["items"]:
             content = self.contents.get(item)
@@ -115,17 +128,15 @@ class Model:
                 rise = min(1.0, points + one.fields.get("points", 0.0)) - min(1.0, points)
                 points += one.fields.get("points", 0.0)
                 self._add(fields["variant"], one.at, 0, 0, rise)
-            earned += min(1.0, points)
+                if one.kind == "feedback" and not one.fields["late"]:
+                    ranking.kinds[one.fields["kind"]] += 1
+            ranking.earned += min(1.0, points)
+            ranking.shown += len(shown)
             for place in places:
                 self.rounds[place] += len(shown)
                 if content is not None:
                     content.n[place] += len(shown)
                     content.s[place] += min(1.0, points)
-        pages = self.pages[fields["variant"]]
-        pages["count"] += 1
-        pages["squares"] += earned**2
-        pages["largest"] = max(pages["largest"], len(fields["items"]))
-        pages["most"] = max(pages["most"], earned)
 
     def _import(self, event: Logged) -> None:
         fields = event.fields
@@ -138,11 +149,8 @@ class Model:
                 self.rounds[place] += n
             if variant:
                 self._add(variant, min(row["to"] or event.at, event.at), 0, n, s)
-                pages = self.pages[variant]
-                pages["count"] += n
-                pages["squares"] += s
-                pages["largest"] = max(pages["largest"], n > 0)
-                pages["most"] = max(pages["most"], s > 0)
+                self.imported[variant][0] += n
+                self.imported[variant][1] += s
             then, now = before.get(row["item"]), self.contents.get(row["item"])
             if then is not None and now is not None and then.since == now.since:
                 for place in places:
@@ -163,7 +171,8 @@ class Model:
         self._check_slots(ledger)
         places = {key for key in self.rounds if self.rounds[key]}
         assert places <= set(ledger.counts)
-        for key in ledger.counts:
+        counted = [key for key in ledger.counts if key[0] in {"", *ledger.variants}]
+        for key in counted:
             assert ledger.rounds(variants=[key[0]], segment=key[1]) == self.rounds[key]
         for name, content in self.contents.items():
             slot = held.slots[name]
@@ -172,25 +181,92 @@ class Model:
                 assert held[column][slot] == getattr(content, column), column
             assert (STATES[held["state"][slot]], held.tags_of(slot)) == (content.state, content.tags)
             assert {v: left[slot] for v, left in ledger.gone.items() if slot in left} == content.gone
-            for key in ledger.counts:
+            for key in counted:
                 n, s = ledger.sums([slot], variants=[key[0]], segment=key[1])
                 assert (n[0], s[0]) == (content.n[key], content.s[key]), (name, key)
         series = ledger.series
-        for variant in VARIANTS:
+        for variant in {*VARIANTS, *series.totals}:
             zeros = [0.0, 0.0, 0.0]
             assert list(series.totals.get(variant, zeros)) == self.cells["all", 0, variant]
             for name in RESOLUTIONS:
                 steps = {step for what, step, v in self.cells if (what, v) == (name, variant)}
                 for step in steps:
                     assert series.steps[name].get(step, {}).get(variant, zeros) == self.cells[name, step, variant]
-            shares = [share.as_json() for (_, name), share in series.shares.items() if name == variant]
-            if shares:
-                requests, impressions, reward = series.totals.get(variant, zeros)
-                expected = [requests, impressions, reward, *self.pages[variant].values()]
-                found = [*np.sum(shares, axis=0)[:5], *np.max(shares, axis=0)[5:]]
-                np.testing.assert_allclose(found, expected, rtol=1e-12)
-                pages = Pages(int(found[3]), found[4], int(found[5]), found[6])
-                Totals(variant, int(requests), int(impressions), reward, pages).check()
+        self._check_shares(ledger)
+        self._check_users(ledger)
+        self._check_starts(ledger)
+
+    def _check_shares(self, ledger: Ledger) -> None:
+        """Sums of every phase and variant are those of its rankings; the settled ones those of rankings old enough."""
+        phases = {phase["seq"]: phase for phase in ledger.phases}
+        last = max((event.at for event in self.events), default=0)
+        for (seq, variant), shares in ledger.series.shares.items():
+            phase = phases.get(seq, {})
+            assert shares.window == phase.get("window")
+            its = [r for r in self.rankings if (r.fields.get("phase", 0), r.fields["variant"]) == (seq, variant)]
+            expected = self._summed(its, phase.get("guardrail"), self.imported[variant] if seq == 0 else [0.0, 0.0])
+            np.testing.assert_allclose(shares.whole().as_json()[:-1], expected, rtol=1e-12)
+            window = shares.window
+            if window is None:
+                assert not shares.open
+                continue
+            pages = Pages(int(expected[3]), expected[4], int(expected[5]), expected[6])
+            Totals(variant, int(expected[0]), int(expected[1]), expected[2], pages).check()
+            for at in (last - 1, last, last + window // 2, last + window, last + window + shares.step):
+                settled = [r for r in its if (r.at // shares.step + 1) * shares.step + window <= at]
+                found, sums = shares.settled(at), self._summed(settled, phase.get("guardrail"), [0.0, 0.0])
+                np.testing.assert_allclose(found.as_json()[:-1], sums, rtol=1e-12)
+                if found.buckets is not None:
+                    assert phase["split"] == "sticky"
+                    columns = sums[1], sums[2], sums[7]
+                    np.testing.assert_allclose(found.buckets.sum(axis=1), columns, rtol=1e-12)
+
+    @staticmethod
+    def _summed(rankings: list[Ranking], guardrail: str | None, imported: list[float]) -> list[float]:
+        n, s = imported
+        guarded = [r.kinds.get(guardrail or "", 0) for r in rankings]
+        return [
+            len(rankings),
+            sum(r.shown for r in rankings) + n,
+            sum(r.earned for r in rankings) + s,
+            len(rankings) + n,
+            sum(r.earned**2 for r in rankings) + s,
+            max([len(r.fields["items"]) for r in rankings] + [n > 0]),
+            max([r.earned for r in rankings] + [s > 0]),
+            sum(guarded),
+            sum(number**2 for number in guarded),
+            max(guarded, default=0),
+        ]
+
+    def _check_users(self, ledger: Ledger) -> None:
+        """A user counts where first seen, in each experiment whose users keep their variant."""
+        sticky = {phase["seq"]: phase for phase in ledger.phases if phase["split"] == "sticky" and "window" in phase}
+        sticky = {seq: phase for seq, phase in sticky.items() if phase["window"] is not None}
+        first: dict[tuple[str, int], tuple[int, str]] = {}
+        for ranking in self.rankings:
+            fields = ranking.fields
+            if fields.get("phase") in sticky:
+                assert fields["unit"] >= 0
+                first.setdefault((fields["experiment"], fields["unit"]), (fields["phase"], fields["variant"]))
+        expected: dict[str, Counter[tuple[int, str]]] = defaultdict(Counter)
+        for (name, _), where in first.items():
+            expected[name][where] += 1
+        assert {name: users.counts for name, users in ledger.series.users.items()} == expected
+
+    def _check_starts(self, ledger: Ledger) -> None:
+        """A variant that began from common counts began from the sum of all others' at that place."""
+        for phase in ledger.phases:
+            for variant in phase.get("common", ()):
+                before = Model(self.events[: phase["seq"] - 1])
+                for segment in ("", "tablet"):
+                    for name, content in before.contents.items():
+                        if name not in self.contents or self.contents[name].since != content.since:
+                            continue
+                        slot = ledger.catalogue.slots[name]
+                        found = ledger.sums([slot], variants=[starting(variant)], segment=segment)
+                        others = [v for v, s in content.n if s == segment and v]
+                        expected = [sum(column[v, segment] for v in others) for column in (content.n, content.s)]
+                        assert [sums[0] for sums in found] == expected, (name, variant, segment)
 
     def _check_slots(self, ledger: Ledger) -> None:
         """Every slot has an item, or one that was deleted, or is free and has nothing; tag sets are those of items."""

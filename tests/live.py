@@ -244,7 +244,7 @@ class Service:
 
     def totals(self) -> dict[str, tuple[float, float, float]]:
         """Requests, impressions and reward of each variant."""
-        answer = self.get("/v1/experiment")
+        answer = self.get("/v1/experiments/main")
         assert answer.status == 200, (answer, self.said()[-3000:])
         rows = answer.body["variants"]
         return {row["variant"]: (row["requests"], row["impressions"], row["reward"]) for row in rows}

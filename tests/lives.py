@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from hellinger.engine.allocation import Allocation
+from hellinger.engine.allocation import Allocation, full_name
 from hellinger.engine.desk import Desk
 from hellinger.engine.drafts import Draft, DraftRow, Feedback, Query
 from hellinger.engine.picture import differences as unlike
@@ -125,7 +125,7 @@ def same_as_rebuilt(copy: Copy, at: int) -> None:
     desk = copy.desk
     whole = Ledger(cache=copy.cache)
     fold(whole, copy.log.events, copy.log.thread)
-    assert differences(desk.ledger, whole) == []
+    assert not (found := differences(desk.ledger, whole)), found
     for ledger in (whole, loaded(dumped(desk.ledger))):
         fresh = Desk(ledger, copy.variants, **copy.options | {"seed": desk.seed})
         for each in (desk, fresh):
@@ -254,6 +254,7 @@ class Life:
             rng.choices(SOME, k=rng.choice([0, 0, 2])),
             rng.choice([None, None, [], ["x"], ["y", "z"]]),
             rng.choice([None, None, rng.choices(SOME, k=3)]),
+            rng.choice([None, "front"]),
         )
         draft = copy.desk.rank(query, self.at)
         copy.write([draft])
@@ -295,16 +296,33 @@ class Life:
         copy.bring([(name, n, n / 4)], variant, segment)
 
     def ramp(self, copy: Copy) -> None:
-        """Begin another phase, with other weights and variants; of several after one phase the log takes the first."""
+        """Begin another phase of an experiment, with other weights and variants, or end it, or begin a new one.
+
+        Of several after one phase the log takes the first.
+        """
         rng = self.rng
-        names = rng.sample(["one", "two", "three"], rng.randint(1, 3))
-        specs = {name: copy.desk.variants.get(name) or rng.choice(POLICIES) for name in names}
+        experiment = rng.choice(["main", "main", "side", "front"])
+        before = copy.desk.ledger.experiments.get(experiment)
+        names = [full_name(experiment, name) for name in rng.sample(["one", "two", "three"], rng.randint(1, 3))]
+        specs = {name: copy.desk.variants.get(name) or rng.choice([*POLICIES, "uniform", "fixed"]) for name in names}
         if rng.random() < 0.2:
             specs[names[0]] = rng.choice(POLICIES)
-        weights = {name: rng.choice([0.5, 1.0, 9.0]) for name in names}
-        allocation = Allocation(specs, weights, rng.choice(["random", "sticky"]), "").check()
-        self._note(allocation=allocation)
-        copy.write([allocation.draft(self.at, after=copy.desk.ledger.phase_place, by="life")])
+        allocation = Allocation(
+            specs,
+            {name: rng.choice([0.5, 1.0, 9.0]) for name in names},
+            rng.choice(["random", "sticky"]),
+            placement="front" if experiment == "front" else "",
+            share=1.0 if experiment == "main" else rng.choice([0.3, 0.5]),
+            learning=rng.choice(["isolated", "shared"]),
+            guardrail=rng.choice(["", "like"]),
+            window=rng.choice([WINDOW, WINDOW, None]),
+            ended=experiment != "main" and before is not None and rng.random() < 0.3,
+        ).check()
+        seen = {name for phase in copy.desk.ledger.phases for name in phase["variants"]} | set(self.copies[0].variants)
+        common = [name for name in names if name not in seen and rng.random() < 0.5]
+        self._note(experiment=experiment, allocation=allocation, common=common)
+        place = copy.desk.ledger.phase_place
+        copy.write([allocation.draft(self.at, after=place, by="life", name=experiment, common=common)])
 
     def flush(self, copy: Copy) -> None:
         copy.flush()

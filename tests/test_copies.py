@@ -47,13 +47,13 @@ def folded(database: str) -> Ledger:
 
 def caught_up(*copies: Service) -> Callable[[], bool]:
     """Whether all have taken in as much of the log."""
-    return lambda: len({copy.get("/v1/experiment").body["events"] for copy in copies}) == 1
+    return lambda: len({copy.get("/v1/experiments/main").body["events"] for copy in copies}) == 1
 
 
 def agree_with_the_log(database: str, copies: list[Service]) -> None:
     """Require that every copy has counted exactly what the log says."""
     ledger = folded(database)
-    until(lambda: all(copy.get("/v1/experiment").body["events"] == ledger.seq for copy in copies))
+    until(lambda: all(copy.get("/v1/experiments/main").body["events"] == ledger.seq for copy in copies))
     names = list(ledger.catalogue.slots)
     slots = [ledger.catalogue.slots[name] for name in names]
     sums = {variant: ledger.sums(slots, variants=[variant]) for variant in VARIANTS}

@@ -96,7 +96,7 @@ def test_old_events_are_let_go(launcher: Launcher, service: Service) -> None:
             crowd.begin()
             crowd.work(120)
             crowd.end()
-            places.append(service.get("/v1/experiment").body["events"])
+            places.append(service.get("/v1/experiments/main").body["events"])
             if len(places) < 3:
                 for client in crowd.clients:
                     client.retire()

@@ -92,7 +92,7 @@ def test_one_at_a_time_and_it_ends_with_its_client(service: served.Served, form:
             assert int(refused.headers["retry-after"]) > 0
             assert "at most 1 exports at the same time (max_exports)" in refused.json()["error"]["message"]
             assert not _ended(process)  # it waits for us: nothing could hold all its rows
-            assert client.get("/v1/experiment").status_code == 200
+            assert client.get("/v1/experiments/main").status_code == 200
         until(lambda: not len(exports))
         assert _ended(process)
         assert client.get("/v1/export", params={"format": form}).status_code == 200

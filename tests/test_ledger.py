@@ -130,7 +130,7 @@ def _step(name: str) -> Callable[[Ledger], None]:
 
 def _page(what: str) -> Callable[[Ledger], None]:
     def change(ledger: Ledger) -> None:
-        share = ledger.series.shares[0, "two"]
+        share = ledger.series.shares[0, "two"].final
         setattr(share, what, getattr(share, what) + 1)
 
     return change
@@ -169,7 +169,7 @@ TAMPERINGS = {
     "rounds": _note(0, 0, ("one", ""), 1.0),
     **{f"total {place}": _total(place) for place in range(3)},
     **{f"step {name}": _step(name) for name in ("minute", "hour", "day")},
-    **{f"page {what}": _page(what) for what in ("count", "squares", "largest", "most")},
+    **{f"page {what}": _page(what) for what in ("units", "squares", "largest", "most", "guarded")},
     "came back": _ungone,
     "gone otherwise": _gone_otherwise,
     "place": _seq,

@@ -41,9 +41,9 @@ def test_rewards_that_came_without_their_requests() -> None:
     row = {"item": "a", "impressions": 9, "rewards": 0.5, "from": None, "to": None}
     fields = {"variant": "ucb1", "segment": None, "rows": [row]}
     ledger.apply([(2, (("import/1", "import", 0, ""), fields))])
-    share = ledger.series.share(0, "ucb1")
+    share = ledger.series.shares[0, "ucb1"].final
     assert (share.requests, share.impressions, share.reward) == (0, 9, 0.5)
-    Pages(share.count, share.squares, share.largest, share.most).check(9, 0.5)
+    Pages(share.units, share.squares, share.largest, share.most).check(9, 0.5)
 
 
 def test_requests_that_are_pinned_stay() -> None:

@@ -173,10 +173,10 @@ def test_a_key_is_needed_for_data_and_not_for_the_page(tmp_path: Path) -> None:
         assert page.status_code == 200
         for path in re.findall(r'(?:href|src)="(/assets/[^"]*)"', page.text):
             assert client.get(path).status_code == 200
-        for path in ("/v1/stream", "/v1/experiment", "/v1/items", "/v1/history?item=a"):
+        for path in ("/v1/stream", "/v1/experiments/main", "/v1/items", "/v1/history?item=a"):
             assert client.get(path).status_code == 401
         own = {"Authorization": f"Bearer {token}"}
-        assert client.get("/v1/experiment", headers=own).status_code == 200
+        assert client.get("/v1/experiments/main", headers=own).status_code == 200
         with client.stream("GET", "/v1/stream", headers=own) as response:
             assert next(messages(response))[0] == "hello"
 
@@ -221,7 +221,7 @@ def test_one_key_has_so_many_streams_and_none_once_it_is_revoked(
     async def story() -> None:
         service = await Service.start(Settings(database=f"sqlite:///{tmp_path}/log.db", max_streams_per_key=2))
         live = Live(service, Metrics(), Keys(file=file))
-        listeners = {name: [await live.join(None, name) for _ in range(2)] for name in ("ann", "bob", "eve")}
+        listeners = {name: [await live.join(caller=name) for _ in range(2)] for name in ("ann", "bob", "eve")}
 
         async def tick() -> set[str]:
             """Who has not been let go after the next message."""
@@ -229,12 +229,12 @@ def test_one_key_has_so_many_streams_and_none_once_it_is_revoked(
             return {name for name, each in listeners.items() if not any(listener._ended for listener in each)}
 
         with pytest.raises(ApiError, match="at most 2 streams") as refused:
-            await live.join(None, "ann")
+            await live.join(caller="ann")
         assert refused.value.status_code == 429
         assert refused.value.headers is not None
         assert refused.value.headers["Retry-After"]
         live.leave(listeners["ann"].pop())
-        listeners["ann"].append(await live.join(None, "ann"))
+        listeners["ann"].append(await live.join(caller="ann"))
         assert await tick() == {"ann", "bob", "eve"}
         revoke_key(file, "ann")
         assert await tick() == {"bob", "eve"}
@@ -274,7 +274,7 @@ def test_a_stream_ends_when_its_key_is_revoked(tmp_path: Path) -> None:
 
 def test_an_ended_listener_gets_nothing_more() -> None:
     async def story() -> None:
-        listener = Listener()
+        listener = Listener(("main", None))
         listener.put(b"1")
         listener.end()
         assert await listener.take() is None

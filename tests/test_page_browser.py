@@ -103,7 +103,7 @@ def test_the_overview_is_drawn_with_data(watched: Watched) -> None:
     assert min(points(page, "curve")) > 50
     assert min(points(page, "rate")) >= 5
     assert page.locator("#curve path.js-line").count() == 3  # and not only handed over
-    told = httpx.get(f"{watched.url}/v1/experiment").json()
+    told = httpx.get(f"{watched.url}/v1/experiments/main").json()
     spoken = page.locator("#sentence").inner_text().replace("\u00a0", " ").replace("\u2060", "")
     assert spoken == told["sentence"]
     rows = page.locator("#board tbody tr")
@@ -149,7 +149,7 @@ LINES = """name => {
 
 def test_the_sentence_breaks_in_no_name(watched: Watched) -> None:
     page = watched.open()
-    told = httpx.get(f"{watched.url}/v1/experiment").json()
+    told = httpx.get(f"{watched.url}/v1/experiments/main").json()
     names = [name.replace("-", "-\u2060") for name in ("Hellinger-UCB", "KL-UCB") if name in told["sentence"]]
     assert names
     for width in range(280, 800, 20):

@@ -264,7 +264,7 @@ def test_an_idempotency_key_gives_one_ranking(api: Api, tag: str) -> None:
     api.add(*(f"{tag}-{n}" for n in range(9)), tags=[tag])
 
     def requests() -> int:
-        return sum(row["requests"] for row in api.get("/v1/experiment")["variants"])
+        return sum(row["requests"] for row in api.get("/v1/experiments/main")["variants"])
 
     before = requests()
     first = api.rank(2, {"Idempotency-Key": tag}, tags=[tag])
@@ -507,10 +507,10 @@ def test_a_batch_counts_once(api: Api, tag: str) -> None:
     for variant, standing in found["variants"].items():  # everybody has learned it
         assert standing["index"] is not None, variant
 
-    before = {row["variant"]: row for row in api.get("/v1/experiment")["variants"]}
+    before = {row["variant"]: row for row in api.get("/v1/experiments/main")["variants"]}
     body = {"batch": f"{tag} 2", "variant": "kl-ucb", "rows": [{"item": f"{tag}-b", "impressions": 4, "rewards": 0.3}]}
     assert api.post("/v1/log", body)["accepted"] == 1
-    after = {row["variant"]: row for row in api.get("/v1/experiment")["variants"]}
+    after = {row["variant"]: row for row in api.get("/v1/experiments/main")["variants"]}
     assert after["kl-ucb"]["impressions"] == before["kl-ucb"]["impressions"] + 4
     assert after["kl-ucb"]["reward"] == pytest.approx(before["kl-ucb"]["reward"] + 0.3, abs=1e-6)
     assert after["ucb1"] == before["ucb1"] | {
@@ -540,30 +540,37 @@ def test_imports_say_what_is_wrong(api: Api, body: dict[str, Any], words: list[s
 
 
 def totals(api: Api) -> dict[str, list[float]]:
-    rows = api.get("/v1/experiment")["variants"]
+    rows = api.get("/v1/experiments/main")["variants"]
     return {row["variant"]: [row["requests"], row["impressions"], row["reward"]] for row in rows}
 
 
-def test_the_experiment_and_its_series_agree(api: Api, tag: str) -> None:
+def test_the_experiment_and_its_series_agree(api: Api, tag: str, monkeypatch: pytest.MonkeyPatch) -> None:
     api.add(*(f"{tag}-{n}" for n in range(5)), tags=[tag])
     for _ in range(30):
         answer = api.rank(3, tags=[tag])
         api.feedback((answer["request_id"], answer["items"][0]["id"]))
-    told = api.get("/v1/experiment")
+    told = api.get("/v1/experiments/main")
+    assert told["open_requests"] >= 30
+    assert all(row["settled_requests"] < row["requests"] for row in told["variants"])
+    day = 24 * 3_600_000
+    monkeypatch.setattr("hellinger.serve.standing.now", lambda: really_now() + day + day // 24)
+    told = api.get("/v1/experiments/main")
+    assert told["open_requests"] == 0
     assert {row["variant"] for row in told["variants"]} == set(VARIANTS)
     for row in told["variants"]:
+        assert [row[f"settled_{what}"] for what in ("requests", "reward")] == [row["requests"], row["reward"]]
         assert row["rate"] == row["reward"] / row["impressions"]
         assert 0 <= row["low"] <= row["rate"] <= row["high"] <= 1
         assert row["policy"].startswith(row["variant"])
     assert math.isclose(sum(row["share"] for row in told["variants"]), 1)
     assert (told["split"], told["learning"], told["counting"]) == ("random", "isolated", "served")
     assert told["sentence"]
-    assert api.get("/v1/experiment", control="kl-ucb")["control"] == "kl-ucb"
-    refused(api.send("GET", "/v1/experiment", params={"control": "no"}), 422, "invalid", "'no'", "kl-ucb")
+    assert api.get("/v1/experiments/main", control="kl-ucb")["control"] == "kl-ucb"
+    refused(api.send("GET", "/v1/experiments/main", params={"control": "no"}), 422, "invalid", "'no'", "kl-ucb")
 
     expected = totals(api)
     for resolution in ("minute", "hour", "day"):
-        series = api.get("/v1/experiment/series", resolution=resolution)
+        series = api.get("/v1/experiments/main/series", resolution=resolution)
         assert (series["resolution"], set(series["variants"])) == (resolution, set(VARIANTS))
         assert series["steps"] == sorted(series["steps"])
         for variant, column in series["variants"].items():
@@ -572,14 +579,14 @@ def test_the_experiment_and_its_series_agree(api: Api, tag: str) -> None:
             assert sums == pytest.approx(expected[variant])
             assert column["cumulative"][-1] == pytest.approx(expected[variant][2])
         last = series["steps"][-1]
-        tail = api.get("/v1/experiment/series", resolution=resolution, since=last)
+        tail = api.get("/v1/experiments/main/series", resolution=resolution, since=last)
         assert tail["steps"] == [last]
         for variant, column in tail["variants"].items():
             assert column["cumulative"] == [pytest.approx(expected[variant][2])]
-        empty = api.get("/v1/experiment/series", resolution=resolution, until="2001-01-01T00:00:00Z")
+        empty = api.get("/v1/experiments/main/series", resolution=resolution, until="2001-01-01T00:00:00Z")
         assert empty["steps"] == []
-    refused(api.send("GET", "/v1/experiment/series", params={"resolution": "week"}), 422, "invalid", '"week"')
-    refused(api.send("GET", "/v1/experiment/series", params={"since": "then"}), 422, "invalid", "`since`")
+    refused(api.send("GET", "/v1/experiments/main/series", params={"resolution": "week"}), 422, "invalid", '"week"')
+    refused(api.send("GET", "/v1/experiments/main/series", params={"since": "then"}), 422, "invalid", "`since`")
 
 
 def test_health(api: Api) -> None:
@@ -685,8 +692,13 @@ def test_the_document_has_every_route_with_its_answers(api: Api) -> None:
         ("post", "/v1/feedback"),
         ("post", "/v1/impressions"),
         ("post", "/v1/log"),
-        ("get", "/v1/experiment"),
-        ("get", "/v1/experiment/series"),
+        ("get", "/v1/experiments"),
+        ("post", "/v1/experiments"),
+        ("get", "/v1/experiments/{name}"),
+        ("get", "/v1/experiments/{name}/phases"),
+        ("post", "/v1/experiments/{name}/phases"),
+        ("post", "/v1/experiments/{name}/end"),
+        ("get", "/v1/experiments/{name}/series"),
         ("get", "/v1/export"),
         ("get", "/metrics"),
         ("get", "/health/live"),
@@ -723,10 +735,14 @@ def test_what_was_answered_is_there_after_a_restart(tmp_path: Path) -> None:
         first = answers[0]
         assert api.feedback((first["request_id"], "a"))["accepted"] == 1
         api.post("/v1/log", {"batch": "x", "rows": [{"item": "a", "impressions": 5, "rewards": 1}]})
-        before = [api.item(name) for name in ("a", "b", "d")], totals(api), api.get("/v1/experiment/series")
+        before = [api.item(name) for name in ("a", "b", "d")], totals(api), api.get("/v1/experiments/main/series")
         exported = api.send("GET", "/v1/export").text
     with running(tmp_path, variants=VARIANTS, seed=4) as api:
-        assert ([api.item(name) for name in ("a", "b", "d")], totals(api), api.get("/v1/experiment/series")) == before
+        assert (
+            [api.item(name) for name in ("a", "b", "d")],
+            totals(api),
+            api.get("/v1/experiments/main/series"),
+        ) == before
         assert api.send("GET", "/v1/export").text == exported
         assert api.item("b")["metadata"] == {"m": 1}
         refused(api.send("GET", item_path("c")), 404, "not_found")
@@ -801,7 +817,7 @@ def test_a_clock_set_back(tmp_path: Path, clock: Clock) -> None:
         expected = totals(api)
         assert sum(figures[0] for figures in expected.values()) == 2
         for resolution in ("minute", "hour", "day"):
-            series = api.get("/v1/experiment/series", resolution=resolution)
+            series = api.get("/v1/experiments/main/series", resolution=resolution)
             assert len(series["steps"]) == 2
             assert series["steps"] == sorted(series["steps"])
             for variant, column in series["variants"].items():
@@ -928,7 +944,7 @@ def test_shared_learning(tmp_path: Path) -> None:
         found = [desk.pools.of(name).stats(slot) for name in desk.variants]
         assert {stats.rewards for stats in found} == {1}
         assert len({stats.impressions for stats in found}) == 1
-        assert api.get("/v1/experiment")["sample_ratio"] is None
+        assert api.get("/v1/experiments/main")["sample_ratio"] is None
 
 
 def test_weights_of_kinds(tmp_path: Path) -> None:

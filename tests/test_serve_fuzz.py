@@ -152,5 +152,5 @@ def test_still_well(client: httpx.Client, served: Served) -> None:
 
     assert client.get("/health/ready").json()["status"] == "ready"
     assert client.post("/v1/rank", json={"k": 1}).status_code == 200
-    assert client.get("/v1/experiment").status_code == 200
+    assert client.get("/v1/experiments/main").status_code == 200
     assert differences(served.service.desk.ledger, recover(served.service.store)) == []

@@ -148,8 +148,8 @@ def test_a_readout_is_computed_in_steps(settings: Settings) -> None:
         totals = []
         for name in desk.variants:
             requests, impressions, reward = series.totals[name]
-            share = series.shares[0, name]
-            pages = Pages(share.count, share.squares, share.largest, share.most)
+            share = series.shares[0, name].final
+            pages = Pages(share.units, share.squares, share.largest, share.most)
             totals.append(Totals(name, int(requests), int(impressions), reward, pages))
         (begun,) = desk.ledger.phases  # what was played before belongs to no phase
         even = dict.fromkeys(desk.variants, 1.0)
@@ -158,6 +158,7 @@ def test_a_readout_is_computed_in_steps(settings: Settings) -> None:
         whole = readout([before, after], control=service.settings.control).as_json()
         for row in whole["variants"]:
             row["policy"] = desk.variants[row["variant"]]
+            row |= {f"settled_{what}": row[what] for what in ("requests", "impressions", "reward")}
         check = read["sample_ratio"]
         assert (check["p_value"], check["alarm"]) == (1.0, False)
         assert check["phase"] in (0, begun["seq"])

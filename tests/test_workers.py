@@ -103,7 +103,7 @@ def agree(service: Service, crowd: Crowd) -> None:
     """Require that every worker, and the log, have counted exactly what the clients know."""
     ledger = folded(service.database)
     for _ in each_worker(service):
-        until(lambda: service.get("/v1/experiment").body["events"] >= ledger.seq)
+        until(lambda: service.get("/v1/experiments/main").body["events"] >= ledger.seq)
         crowd.agrees(service)
 
 
@@ -122,14 +122,14 @@ def test_feedback_for_any_workers_ranking_counts_once(service: Service, launcher
     ledger = folded(service.database)
     assert sum(cell[2] for cell in ledger.series.totals.values()) == 40
     for _ in each_worker(service):
-        until(lambda: service.get("/v1/experiment").body["events"] == ledger.seq)
+        until(lambda: service.get("/v1/experiments/main").body["events"] == ledger.seq)
         assert service.totals() == {name: tuple(cell) for name, cell in ledger.series.totals.items()}
     assert launcher.told("check", "--service", service.url, "--database", service.database)["ok"]
 
 
 def test_workers_do_not_draw_the_same(service: Service) -> None:
     """With nothing known of any item, rankings are drawn: two workers with one stream would make the same."""
-    until(lambda: service.get("/v1/experiment").body["events"] == 41)  # 40 items, and the phase
+    until(lambda: service.get("/v1/experiments/main").body["events"] == 41)  # 40 items, and the phase
     first = [[item["id"] for item in service.rank(20)["items"]] for _ in each_worker(service)]
     assert first[0] != first[1]
 

@@ -16,35 +16,45 @@ from rich.text import Text
 from hellinger.cli._app import JsonFlag, app, console, emit
 
 if TYPE_CHECKING:
-    from hellinger.client import Phase
+    from hellinger.client import ExperimentSummary, Phase
 
-__all__ = ["add", "experiment_table", "list_phases", "promote", "ramp", "show", "stop"]
+__all__ = ["add", "end", "experiment_table", "list_experiments", "promote", "ramp", "show", "start", "stop"]
 
-experiment = typer.Typer(help="Look at the experiment of a running service, and change it.", no_args_is_help=True)
+experiment = typer.Typer(
+    help="Look at the experiments of a running service, and start, change and end them.", no_args_is_help=True
+)
 app.add_typer(experiment, name="experiment")
 
-_Url = Annotated[str, typer.Option(envvar="HELLINGER_URL", help="Address of the service.")]
+_MAIN = "main"
 _HERE = "http://127.0.0.1:8000"
+_Url = Annotated[str, typer.Option(envvar="HELLINGER_URL", help="Address of the service.")]
 _Reader = Annotated[str | None, typer.Option(envvar="HELLINGER_KEY", help="A key that may read.")]
 _Admin = Annotated[str | None, typer.Option(envvar="HELLINGER_KEY", help="A key with the role admin.")]
+_Name = Annotated[str, typer.Option("--experiment", "-e", help="Which experiment; the first one is 'main'.")]
+_Begin = Annotated[
+    str, typer.Option(help="New variants begin 'empty', or from the 'common' counts of all variants so far.")
+]
+_Why = Annotated[str, typer.Option(help="A note for whoever reads the log.")]
 
 
 @experiment.command()
 def show(
-    url: Annotated[str, typer.Argument(envvar="HELLINGER_URL", help="Address of the service.")] = _HERE,
+    name: Annotated[str, typer.Argument(help="Which experiment.")] = _MAIN,
+    url: _Url = _HERE,
     key: _Reader = None,
     control: Annotated[str | None, typer.Option(help="Variant the others are compared with.")] = None,
     watch: Annotated[float, typer.Option(help="Ask again every so many seconds, until Ctrl-C.", min=0)] = 0.0,
     json: JsonFlag = False,
 ) -> None:
-    """Print how the algorithms that share the traffic stand: what the service's page says, in words and figures.
+    """Print how the variants of an experiment stand: what the service's page says, in words and figures.
 
-    Intervals hold at every moment together, with 95 % confidence: look as often as you like.
+    Rates are of rankings whose reward is final. Intervals hold at every moment together, with 95 % confidence: look as
+    often as you like.
     """
     from hellinger.client import Client
 
     with Client(url, key=key) as client:
-        told = client.experiment(control=control).told
+        told = client.experiment(name, control=control).told
         if json:
             emit(told)
             return
@@ -53,24 +63,75 @@ def show(
             with Live(console=console, transient=False) as live:
                 try:
                     while True:
-                        live.update(experiment_table(client.experiment(control=control).told))
+                        live.update(experiment_table(client.experiment(name, control=control).told))
                         time.sleep(watch)
                 except KeyboardInterrupt:
                     return
 
 
 @experiment.command("list")
-def list_phases(url: _Url = _HERE, key: _Reader = None, json: JsonFlag = False) -> None:
-    """List the phases: times in which weights and variants stayed the same. The last is in force."""
+def list_experiments(
+    name: Annotated[str, typer.Argument(help="List the phases of this experiment.")] = "",
+    url: _Url = _HERE,
+    key: _Reader = None,
+    json: JsonFlag = False,
+) -> None:
+    """List the experiments, or the phases of one: times in which weights and variants stayed the same."""
     from hellinger.client import Client
 
     with Client(url, key=key) as client:
-        _tell(client.phases(), json)
+        if name:
+            _print_phases(client.phases(name), json)
+        else:
+            _print_experiments(client.experiments(), json)
+
+
+@experiment.command()
+def start(
+    name: Annotated[str, typer.Argument(help="Its name: small letters, digits, - and _.")],
+    variants: Annotated[str, typer.Argument(help="Policies, or name = policy: 'cold-start, new = kl-ucb(c=3)'.")],
+    weights: Annotated[str, typer.Option(help="As in 'cold-start=9, new=1'; all 1 if not given.")] = "",
+    share: Annotated[float, typer.Option(help="Of the traffic, or of its placement's.", min=0, max=1)] = 1.0,
+    placement: Annotated[str, typer.Option(help="Takes rankings with this placement only.")] = "",
+    control: Annotated[str, typer.Option(help="Variant the others are compared with; the last if not given.")] = "",
+    split: Annotated[str, typer.Option(help="'random' for each request, or 'sticky' for each user.")] = "random",
+    learning: Annotated[
+        str,
+        typer.Option(help="'isolated': from its own rankings; 'shared': from all. As the settings say if not given."),
+    ] = "",
+    holdout: Annotated[str, typer.Option(help="A variant that does not learn: 'uniform' or 'fixed' order.")] = "",
+    holdout_share: Annotated[float, typer.Option(help="Of the experiment's traffic.", min=0, max=1)] = 0.05,
+    guardrail: Annotated[str, typer.Option(help="A kind of feedback to watch, as 'hide'.")] = "",
+    begin: _Begin = "empty",
+    why: _Why = "",
+    url: _Url = _HERE,
+    key: _Admin = None,
+    json: JsonFlag = False,
+) -> None:
+    """Start an experiment on its share of the traffic, or on a placement; 'main' has what is left."""
+    from hellinger.client import Client
+    from hellinger.engine.settings import named_specs
+
+    choices: dict[str, Any] = {"split": split, "learning": learning, "holdout": holdout, "begin": begin}
+    others: dict[str, Any] = {"placement": placement, "control": control, "guardrail": guardrail, "why": why}
+    asked = {option: value for option, value in (choices | others).items() if value}
+    with Client(url, key=key) as client:
+        started = client.start_experiment(
+            name,
+            named_specs(variants),
+            weights=_weights(weights) if weights else None,
+            share=share,
+            holdout_share=holdout_share,
+            **asked,
+        )
+        _print_experiments(started, json)
 
 
 @experiment.command()
 def ramp(
     weights: Annotated[str, typer.Argument(help="As in 'cold-start=9, ucb1=1'; variants left out stop.")],
+    name: _Name = _MAIN,
+    why: _Why = "",
     url: _Url = _HERE,
     key: _Admin = None,
     json: JsonFlag = False,
@@ -79,7 +140,7 @@ def ramp(
     from hellinger.client import Client
 
     with Client(url, key=key) as client:
-        _tell(client.change_experiment(weights=_weights(weights)), json)
+        _print_phases(client.change_experiment(name, weights=_weights(weights), why=why), json)
 
 
 @experiment.command()
@@ -89,18 +150,23 @@ def add(
         str, typer.Argument(help="Its policy, as in 'hellinger-ucb(c=0.3)'; its name if not given.")
     ] = "",
     weight: Annotated[float, typer.Option(help="Its weight, beside those of the others.", min=0)] = 1.0,
+    begin: _Begin = "empty",
+    name: _Name = _MAIN,
+    why: _Why = "",
     url: _Url = _HERE,
     key: _Admin = None,
     json: JsonFlag = False,
 ) -> None:
-    """Add a variant to the traffic."""
-    asked = {variant: policy or variant}
-    _change(url, key, json, lambda phase: phase.weights | {variant: weight}, variants=asked)
+    """Add a variant to the traffic; 'uniform' and 'fixed' are policies that do not learn, for a holdout."""
+    asked: dict[str, Any] = {"variants": {variant: policy or variant}, "begin": begin, "why": why}
+    _change(url, key, json, name, lambda phase: phase.weights | {_full(name, variant): weight}, **asked)
 
 
 @experiment.command()
 def stop(
     variant: Annotated[str, typer.Argument(help="The variant that is to have no more traffic.")],
+    name: _Name = _MAIN,
+    why: _Why = "",
     url: _Url = _HERE,
     key: _Admin = None,
     json: JsonFlag = False,
@@ -108,41 +174,53 @@ def stop(
     """Stop a variant: the others share its traffic by their weights."""
 
     def others(phase: Phase) -> dict[str, float]:
-        _require_known(variant, phase)
-        return {name: weight for name, weight in phase.weights.items() if name != variant}
+        stopped = _known(name, variant, phase)
+        return {each: weight for each, weight in phase.weights.items() if each != stopped}
 
-    _change(url, key, json, others)
+    _change(url, key, json, name, others, why=why)
 
 
 @experiment.command()
 def promote(
     variant: Annotated[str, typer.Argument(help="The variant that is to have all traffic.")],
+    name: _Name = _MAIN,
+    why: _Why = "",
     url: _Url = _HERE,
     key: _Admin = None,
     json: JsonFlag = False,
 ) -> None:
-    """Give a variant all traffic: the experiment is decided."""
+    """Give a variant all traffic of its experiment: that one is decided."""
+    _change(url, key, json, name, lambda phase: {_known(name, variant, phase): 1.0}, why=why)
 
-    def alone(phase: Phase) -> dict[str, float]:
-        _require_known(variant, phase)
-        return {variant: 1.0}
 
-    _change(url, key, json, alone)
+@experiment.command()
+def end(
+    name: Annotated[str, typer.Argument(help="The experiment that is to end; not 'main'.")],
+    why: _Why = "",
+    url: _Url = _HERE,
+    key: _Admin = None,
+    json: JsonFlag = False,
+) -> None:
+    """End an experiment: 'main' has its traffic again, and its figures stay."""
+    from hellinger.client import Client
+
+    with Client(url, key=key) as client:
+        _print_phases(client.end_experiment(name, why=why), json)
 
 
 def _change(
-    url: str,
-    key: str | None,
-    json: bool,
-    weights: Callable[[Phase], dict[str, float]],
-    variants: dict[str, str] | None = None,
+    url: str, key: str | None, json: bool, name: str, weights: Callable[[Phase], dict[str, float]], **more: Any
 ) -> None:
     """Change the phase in force, and none that somebody else begins meanwhile."""
     from hellinger.client import Client
 
     with Client(url, key=key) as client:
-        phase = client.phases()[-1]
-        _tell(client.change_experiment(variants=variants, weights=weights(phase), after=phase.seq), json)
+        phase = client.phases(name)[-1]
+        _print_phases(client.change_experiment(name, weights=weights(phase), after=phase.seq, **more), json)
+
+
+def _full(name: str, variant: str) -> str:
+    return variant if name == _MAIN or variant.startswith(f"{name}:") else f"{name}:{variant}"
 
 
 def _weights(text: str) -> dict[str, float]:
@@ -153,22 +231,42 @@ def _weights(text: str) -> dict[str, float]:
         raise typer.BadParameter(f"weights are written as in 'cold-start=9, ucb1=1', but got {text!r}") from None
 
 
-def _require_known(variant: str, phase: Phase) -> None:
-    if variant not in phase.variants:
+def _known(name: str, variant: str, phase: Phase) -> str:
+    if (full := _full(name, variant)) not in phase.variants:
         raise typer.BadParameter(f"the variant must be one of {', '.join(phase.variants)}, but got {variant!r}")
+    return full
 
 
-def _tell(phases: Sequence[Phase], json: bool) -> None:
+def _print_experiments(experiments: Sequence[ExperimentSummary], json: bool) -> None:
+    if json:
+        emit({"experiments": [asdict(each) for each in experiments]})
+        return
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for name in ("experiment", "state", "since", "traffic", "variants and their shares", "rankings"):
+        table.add_column(name, justify="right" if name == "rankings" else "left", no_wrap=name in ("since", "traffic"))
+    for each in experiments:
+        where = f"{each.traffic:.0%}" + (f" of {each.placement}" if each.placement else "")
+        told = "the rest" if each.name == _MAIN and len(experiments) > 1 else where
+        table.add_row(each.name, each.state, each.since or "–", told, _shares(each), f"{each.requests:,}")
+    console.print(table)
+
+
+def _shares(plan: ExperimentSummary | Phase) -> str:
+    whole = sum(plan.weights.values())
+    shares = ", ".join(f"{name} {plan.weights[name] / whole:.1%}" for name in plan.variants)
+    return f"{shares} ({plan.split})"
+
+
+def _print_phases(phases: Sequence[Phase], json: bool) -> None:
     if json:
         emit({"phases": [asdict(phase) for phase in phases]})
         return
     table = Table(box=None, header_style="bold", pad_edge=False)
-    for name in ("since", "by", "variants and their shares", "rankings"):
+    for name in ("since", "by", "variants and their shares", "rankings", "why"):
         table.add_column(name, justify="right" if name == "rankings" else "left", no_wrap=name == "since")
     for phase in phases:
-        whole = sum(phase.weights.values())
-        shares = ", ".join(f"{name} {phase.weights[name] / whole:.1%}" for name in phase.variants)
-        table.add_row(phase.since, phase.by, f"{shares} ({phase.split})", f"{sum(phase.requests.values()):,}")
+        plan = "ended" if phase.ended else _shares(phase)
+        table.add_row(phase.since, phase.by, plan, f"{sum(phase.requests.values()):,}", phase.why)
     console.print(table)
 
 
@@ -197,7 +295,25 @@ def experiment_table(told: Mapping[str, Any]) -> Group:
             Text(),
             Text(f"The split is off: {check['worst']} has {check['share']:.1%} of requests.", style="red"),
         ]
+    if told["open_requests"]:
+        note = f"{told['open_requests']:,} rankings may still be rewarded: they are in no rate, interval or lift yet."
+        lines += [Text(), Text(note, style="dim")]
+    if told["guardrail"] is not None:
+        lines += [Text(), _guardrail_table(told["guardrail"])]
     return Group(*lines)
+
+
+def _guardrail_table(guardrail: Mapping[str, Any]) -> Table:
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    table.add_column(f"guardrail: {guardrail['kind']}", style="cyan", no_wrap=True)
+    for name in ("count", "rate", "interval", "over control"):
+        table.add_column(name, justify="right")
+    for row in guardrail["variants"]:
+        style = "red" if row["alarm"] else None
+        rate = "–" if row["rate"] is None else f"{row['rate']:.3%}"
+        ends = f"{row['low']:.3%} … {row['high']:.3%}"
+        table.add_row(row["variant"], f"{row['count']:,.0f}", rate, ends, _lift(row), style=style)
+    return table
 
 
 def _lift(row: dict[str, Any]) -> str:

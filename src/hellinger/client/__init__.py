@@ -5,6 +5,7 @@ from __future__ import annotations
 from hellinger.client.answers import (
     Added,
     Experiment,
+    ExperimentSummary,
     Feedback,
     Health,
     Imported,
@@ -32,6 +33,7 @@ __all__ = [
     "AsyncFeedbackBuffer",
     "Client",
     "Experiment",
+    "ExperimentSummary",
     "Feedback",
     "FeedbackBuffer",
     "Health",

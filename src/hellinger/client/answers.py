@@ -265,7 +265,31 @@ class Phase(_Answer):
     weights: dict[str, float]
     split: str
     control: str
+    why: str
+    traffic: float
+    ended: bool
     requests: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class ExperimentSummary(_Answer):
+    """An experiment in a list: what it plays, on what part of the traffic, and since when."""
+
+    name: str
+    state: str
+    since: str | None
+    until: str | None
+    placement: str | None
+    traffic: float
+    variants: dict[str, str]
+    weights: dict[str, float]
+    split: str
+    control: str
+    learning: str
+    guardrail: str | None
+    phase: int
+    phases: int
+    requests: int
 
 
 @dataclass(frozen=True, slots=True)

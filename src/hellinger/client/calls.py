@@ -15,6 +15,7 @@ import orjson
 from hellinger.client.answers import (
     Added,
     Experiment,
+    ExperimentSummary,
     Feedback,
     Health,
     Imported,
@@ -34,14 +35,16 @@ __all__ = [
     "add_items",
     "change_experiment",
     "delete",
+    "end_experiment",
     "experiment",
+    "experiments",
     "feedback",
     "health",
     "hide",
     "impressions",
     "item",
 ]
-__all__ += ["log", "page", "phases", "rank", "series", "unhide", "window"]
+__all__ += ["log", "page", "phases", "rank", "series", "start_experiment", "unhide", "window"]
 
 T = TypeVar("T")
 Resolution = Literal["minute", "hour", "day"]
@@ -176,6 +179,7 @@ def rank(
     *,
     user: str | None = None,
     segment: str | None = None,
+    placement: str | None = None,
     exclude: Sequence[str] = (),
     tags: Sequence[str] | None = None,
     among: Sequence[str] | None = None,
@@ -183,14 +187,10 @@ def rank(
 ) -> Call[Ranking]:
     """Rank the best k contents for one request, and count them as shown.
 
-    ``key`` names the request: sent again under the same key, it is answered as before and counts once. A new one is
-    made where none is given.
+    ``placement`` names where they are shown: an experiment may have it to itself. ``key`` names the request: sent again
+    under the same key, it is answered as before and counts once. A new one is made where none is given.
     """
-    body: dict[str, Any] = {"k": k}
-    if user is not None:
-        body["user"] = user
-    if segment is not None:
-        body["segment"] = segment
+    body: dict[str, Any] = {"k": k} | _given(user=user, segment=segment, placement=placement)
     if exclude:
         body["exclude"] = list(exclude)
     if tags is not None:
@@ -237,44 +237,121 @@ def log(batch: str, rows: Iterable[Tally], *, variant: str | None = None, segmen
 # The experiment ---------------------------------------------------------------------------------------
 
 
-def experiment(control: str | None = None) -> Call[Experiment]:
-    """How the variants stand, compared with a control."""
-    params = {} if control is None else {"control": control}
-    return Call("GET", "/v1/experiment", Experiment.of, params=params)
+def experiments() -> Call[tuple[ExperimentSummary, ...]]:
+    """All experiments, the main one first; those that have ended stay."""
+    return Call("GET", "/v1/experiments", _experiments)
 
 
-def phases() -> Call[tuple[Phase, ...]]:
-    """The phases of the experiment, oldest first; the last is in force."""
-    return Call("GET", "/v1/experiment/phases", _phases)
+def experiment(name: str = "main", *, control: str | None = None) -> Call[Experiment]:
+    """How an experiment's variants stand, compared with a control."""
+    return Call("GET", _at(name), Experiment.of, params=_given(control=control))
+
+
+def start_experiment(
+    name: str,
+    variants: Mapping[str, str],
+    *,
+    weights: Mapping[str, float] | None = None,
+    control: str | None = None,
+    split: Literal["random", "sticky"] | None = None,
+    placement: str | None = None,
+    share: float | None = None,
+    learning: Literal["isolated", "shared"] | None = None,
+    guardrail: str | None = None,
+    holdout: Literal["uniform", "fixed"] | None = None,
+    holdout_share: float | None = None,
+    begin: Literal["empty", "common"] | None = None,
+    why: str | None = None,
+) -> Call[tuple[ExperimentSummary, ...]]:
+    """Start an experiment on its share of the traffic, of all or of a ``placement``; all experiments.
+
+    ``variants`` have a policy each. ``holdout``: a further variant that does not learn. ``begin``: variants begin with
+    no counts, or with the ``common`` ones of all variants so far. ``guardrail``: a kind of feedback to watch.
+    """
+    body = {"name": name, "variants": dict(variants)} | _given(
+        weights=weights,
+        control=control,
+        split=split,
+        placement=placement,
+        share=share,
+        learning=learning,
+        guardrail=guardrail,
+        holdout=holdout,
+        holdout_share=holdout_share,
+        begin=begin,
+        why=why,
+    )
+    return Call("POST", "/v1/experiments", _experiments, body)
+
+
+def phases(name: str = "main") -> Call[tuple[Phase, ...]]:
+    """The phases of an experiment, oldest first; the last is in force."""
+    return Call("GET", f"{_at(name)}/phases", _phases)
 
 
 def change_experiment(
+    name: str = "main",
     *,
     variants: Mapping[str, str] | None = None,
     weights: Mapping[str, float] | None = None,
     split: Literal["random", "sticky"] | None = None,
     control: str | None = None,
+    guardrail: str | None = None,
+    share: float | None = None,
+    begin: Literal["empty", "common"] | None = None,
+    why: str | None = None,
     after: int | None = None,
 ) -> Call[tuple[Phase, ...]]:
-    """Begin another phase of the experiment; all phases.
+    """Begin another phase of an experiment; all its phases.
 
     ``variants`` are policies of new variants, or other ones of those there are. ``weights`` are of every variant that
     is to have traffic: others stop. ``after``: only if this phase, by its ``seq``, is still in force.
     """
-    asked = {"variants": variants, "weights": weights, "split": split, "control": control, "after": after}
-    body = {name: value for name, value in asked.items() if value is not None}
-    return Call("POST", "/v1/experiment/phases", _phases, body)
+    body = _given(
+        variants=variants,
+        weights=weights,
+        split=split,
+        control=control,
+        guardrail=guardrail,
+        share=share,
+        begin=begin,
+        why=why,
+        after=after,
+    )
+    return Call("POST", f"{_at(name)}/phases", _phases, body)
+
+
+def end_experiment(name: str, *, why: str | None = None, after: int | None = None) -> Call[tuple[Phase, ...]]:
+    """End an experiment: the main one has its traffic again, and its figures stay; all its phases."""
+    return Call("POST", f"{_at(name)}/end", _phases, _given(why=why, after=after))
+
+
+def _at(name: str) -> str:
+    return f"/v1/experiments/{quote(name, safe='')}"
+
+
+def _given(**fields: Any) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _phases(told: Mapping[str, Any]) -> tuple[Phase, ...]:
     return tuple([Phase.of(row) for row in told["phases"]])
 
 
+def _experiments(told: Mapping[str, Any]) -> tuple[ExperimentSummary, ...]:
+    return tuple([ExperimentSummary.of(row) for row in told["experiments"]])
+
+
 def series(
-    resolution: Resolution = "hour", *, since: datetime | None = None, until: datetime | None = None
+    resolution: Resolution = "hour",
+    *,
+    experiment: str = "main",
+    since: datetime | None = None,
+    until: datetime | None = None,
 ) -> Call[Series]:
-    """The variants over time. Minutes are kept for two days, hours and days for good."""
-    return Call("GET", "/v1/experiment/series", Series.of, params={"resolution": resolution} | window(since, until))
+    """An experiment's variants over time. Minutes are kept for two days, hours and days for good."""
+    params = {"resolution": resolution} | window(since, until)
+    return Call("GET", f"{_at(experiment)}/series", Series.of, params=params)
 
 
 def window(since: datetime | None, until: datetime | None) -> dict[str, str]:

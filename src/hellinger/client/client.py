@@ -148,7 +148,10 @@ class Client:
     log = _blocking(calls.log)
     experiment = _blocking(calls.experiment)
     phases = _blocking(calls.phases)
+    experiments = _blocking(calls.experiments)
+    start_experiment = _blocking(calls.start_experiment)
     change_experiment = _blocking(calls.change_experiment)
+    end_experiment = _blocking(calls.end_experiment)
     series = _blocking(calls.series)
     health = _blocking(calls.health)
 
@@ -299,7 +302,10 @@ class AsyncClient:
     log = _awaited(calls.log)
     experiment = _awaited(calls.experiment)
     phases = _awaited(calls.phases)
+    experiments = _awaited(calls.experiments)
+    start_experiment = _awaited(calls.start_experiment)
     change_experiment = _awaited(calls.change_experiment)
+    end_experiment = _awaited(calls.end_experiment)
     series = _awaited(calls.series)
     health = _awaited(calls.health)
 

@@ -38,7 +38,7 @@ async def portrait(service: Service) -> AsyncIterator[bytes]:
     desk, settings = service.desk, service.settings
     rules = {
         "variants": desk.variants,
-        "learning": settings.learning,
+        "shared": sorted(desk.pools.shared),
         "enough": settings.segment_enough,
         "leaving": list(desk.leaving),
         "totals": desk.ledger.series.totals,
@@ -132,7 +132,7 @@ def _state(ledger: Ledger, rules: Mapping[str, Any], part: Mapping[str, Any]) ->
         ledger,
         {variant: part["policy"]},
         segments=[part["pool"]["segment"]],
-        learning=rules["learning"],
+        shared=rules["shared"],
         enough=rules["enough"],
         leaving=Leaving(*rules["leaving"]),
     )

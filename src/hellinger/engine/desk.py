@@ -20,13 +20,14 @@ from hellinger.engine.drafts import WRITER, Draft, DraftRow, FeedbackRow, Query,
 from hellinger.engine.draws import Draws
 from hellinger.engine.feedback import classify, classify_seen
 from hellinger.engine.overlay import Overlay
-from hellinger.engine.pools import Learning, Pools
+from hellinger.engine.pools import Pools
+from hellinger.engine.routing import Routing
+from hellinger.engine.specs import canonical, draws
 from hellinger.engine.state import HOUR, State
 from hellinger.events import Logged, new_request, new_token
 from hellinger.experiment import Split
-from hellinger.ledger import Ledger, Request, placed
+from hellinger.ledger import MAIN, Ledger, Request, UnknownKindError, placed
 from hellinger.ledger.ledger import Placed
-from hellinger.policies import policy
 from hellinger.pool import Leaving, Ranked
 
 __all__ = ["Desk"]
@@ -52,7 +53,7 @@ class Desk:
     sticky
         Whether a user always gets the same variant.
     learning
-        ``"isolated"`` or ``"shared"``; see :class:`Pools`.
+        ``"isolated"``: a variant learns from its own rankings; ``"shared"``: from those of all.
     counted
         Whether impressions count when served, or when they are confirmed.
     window
@@ -76,7 +77,7 @@ class Desk:
         *,
         split: Split | None = None,
         sticky: bool = False,
-        learning: Learning = "isolated",
+        learning: str = "isolated",
         counted: bool = True,
         window: int = 24 * HOUR,
         weights: dict[str, float] | None = None,
@@ -97,33 +98,72 @@ class Desk:
         """The catalogue's version when items were last to be forgotten: one event at a time is on its way."""
         self.seed = secrets.randbits(64) if seed is None else seed
         self.leaving = (leaving or Leaving()).check()
-        self._rules = learning, counted, random_share, window, self.weights, enough, leaving
-        self.split = split or Split(dict.fromkeys(variants, 1.0))
-        phase = ledger.phases[-1] if ledger.phases else None
-        specs = variants if phase is None else phase["variants"]
-        self.state = State(ledger, dict(specs), learning=learning, enough=enough, leaving=leaving)
-        if phase is None:
-            self._play(variants, self.split, sticky)
-        else:
-            self._follow(phase)
+        self._rules = counted, random_share, window, self.weights, enough, leaving
+        split = split or Split(dict.fromkeys(variants, 1.0))
+        self._salt = split.salt
+        self._first = {
+            "name": MAIN,
+            "seq": 0,
+            "variants": dict(variants),
+            "weights": split.weights,
+            "split": "sticky" if sticky else "random",
+            "learning": learning,
+        }
+        """What is played where the log has no phase."""
+        self._play(ledger)
+        shared = self._shared(ledger)
+        self.state = State(ledger, dict(self.variants), shared=shared, enough=enough, leaving=leaving)
         self.segments = set(ledger.segments)
         """Segments that have been asked for."""
         self.named: dict[str, dict[str, Any]] = {}
         """Rankings made under a name, not known to be in the log: their fields, by name."""
 
-    def _play(self, variants: Mapping[str, str], split: Split, sticky: bool) -> None:
-        """Share traffic between these variants from now on."""
-        self.variants = {name: policy(spec).spec for name, spec in variants.items()}
-        self.split = split
-        self.sticky = sticky
-        self.versions = {name: _version(spec, *self._rules) for name, spec in self.variants.items()}
-        self._stochastic = {name for name, spec in variants.items() if policy(spec).rule.random}
+    def _running(self, ledger: Ledger) -> dict[str, Mapping[str, Any]]:
+        """The phase in force of each experiment that runs."""
+        phases = {MAIN: self._first} | ledger.experiments
+        return {name: phase for name, phase in phases.items() if not phase.get("ended")}
 
-    def _follow(self, phase: Mapping[str, Any]) -> None:
-        """Share traffic as a phase of the experiment says."""
-        self._play(phase["variants"], self.split.weighted(phase["weights"]), phase["split"] == "sticky")
-        if self.pools.variants != phase["variants"]:
-            self.pools.set_variants(dict(phase["variants"]))
+    def _play(self, ledger: Ledger) -> None:
+        """Share traffic as the experiments of the log say."""
+        running = self._running(ledger)
+        self.routing = Routing(running, self._salt)
+        specs = {name: spec for phase in running.values() for name, spec in phase["variants"].items()}
+        for phase in running.values():
+            for spec in phase["variants"].values():
+                try:
+                    canonical(spec)
+                except ValueError:  # a newer version knows this policy
+                    place, writer = phase["seq"], phase.get("writer")
+                    raise UnknownKindError(place, "experiment", spec, writer, version("hellinger")) from None
+        self.variants = {name: canonical(spec) for name, spec in specs.items()}
+        """Of all running experiments, with their policies."""
+        self.versions = {
+            name: _version(self.variants[name], self._learning(phase), *self._rules)
+            for phase in running.values()
+            for name in phase["variants"]
+        }
+        self._stochastic = {name for name, spec in self.variants.items() if draws(spec)}
+
+    def _learning(self, phase: Mapping[str, Any]) -> str:
+        learning: str = phase.get("learning", self._first["learning"])  # an older version did not write it
+        return learning
+
+    def _shared(self, ledger: Ledger) -> set[str]:
+        """Variants that learn from all rankings."""
+        phases = [phase for phase in self._running(ledger).values() if self._learning(phase) == "shared"]
+        return {name for phase in phases for name in phase["variants"]}
+
+    def _follow(self) -> None:
+        """Share traffic as the experiments of the log say by now."""
+        self._play(self.ledger)
+        shared = self._shared(self.ledger)
+        if self.pools.variants != self.variants or self.pools.shared != shared:
+            self.pools.set_variants(dict(self.variants), shared)
+
+    @property
+    def split(self) -> Split:
+        """How the main experiment's traffic is shared."""
+        return self.routing.main.split
 
     @property
     def ledger(self) -> Ledger:
@@ -141,7 +181,7 @@ class Desk:
         fields = {"id": "a", "tags": ["t"], "expires_at": None}
         ledger.apply(placed([Logged(1, *Draft.of("item/1", "item", 0, fields).event)]))
         dates = Dates(ledger.catalogue)
-        pools = Pools(ledger, Overlay(), dates.expired, self.variants, learning=self.pools.learning, enough=0)
+        pools = Pools(ledger, Overlay(), dates.expired, self.variants, shared=self.pools.shared, enough=0)
         for variant in self.variants:
             pool = pools.of(variant)
             pool.pick(1)
@@ -164,10 +204,7 @@ class Desk:
         state.expire(at)
         draws = Draws(self.seed, ledger.seq, state.made)
         state.made += 1
-        if self.sticky and query.user is not None:
-            variant, chance = self.split.choose_for(query.user)
-        else:
-            variant, chance = self.split.choose(draws)
+        experiment, phase, variant, chance, sticky = self.routing.choose(query, draws)
         segment = query.segment or ""
         drawn = self.random_share > 0 and draws.random() < self.random_share
         propensities: float | list[float] | None = None
@@ -185,14 +222,17 @@ class Desk:
         if math.inf in scores:  # which JSON has no word for
             scores = [None if score == math.inf else score for score in scores]
         rid, items = name or new_request(at), list(map(ledger.catalogue.ids.__getitem__, chosen))
-        phase = ledger.phase_place
+        unit = self.routing.unit(rid if query.user is None else query.user) if sticky else -1
         fields = {
+            "experiment": experiment,
             "variant": variant,
             "policy": self.variants[variant],
             "version": self.versions[variant],
             "chance": chance,
             "segment": query.segment,
             "user": query.user,
+            "placement": query.placement,
+            "unit": unit,
             "random": drawn,
             "counted": self.counted,
             "phase": phase,
@@ -216,6 +256,7 @@ class Desk:
                 version,
                 counted=self.counted,
                 phase=phase,
+                unit=unit,
             )
             state.open(rid, request, served=count and self.random_share == 0)
         return Draft.of(rid, "rank", at, fields)
@@ -352,7 +393,7 @@ class Desk:
             self.forget(draft for _, draft in own)
         changes = self.state.commit(chain(placed(events), own) if events else own)
         if changes.phase:
-            self._follow(self.ledger.phases[-1])
+            self._follow()
 
     def commit_own(self, events: Iterable[Placed]) -> None:
         """:meth:`commit` with drafts of this copy alone."""

@@ -23,6 +23,7 @@ class Query(NamedTuple):
     exclude: Sequence[str] = ()
     tags: Sequence[str] | None = None
     among: Sequence[str] | None = None
+    placement: str | None = None
 
 
 class Draft(NamedTuple):

@@ -7,9 +7,10 @@ from typing import NamedTuple
 import numpy as np
 
 from hellinger.engine.drafts import WRITER, Draft
+from hellinger.engine.specs import policy_of
 from hellinger.engine.state import State
 from hellinger.ledger import HIDDEN, Columns, Slots, added
-from hellinger.policies import fit_prior, next_fit, policy
+from hellinger.policies import fit_prior, next_fit
 
 __all__ = ["Due", "due", "fit"]
 
@@ -37,7 +38,8 @@ def due(state: State) -> list[Due]:
     ledger, catalogue, found = state.ledger, state.ledger.catalogue, []
     pools = state.pools
     for variant in pools.variants:
-        if not policy(pools.variants[variant]).rule.learns_prior:
+        played = policy_of(pools.variants[variant])
+        if played is None or not played.rule.learns_prior:
             continue
         sources = pools.sources(variant)
         for segment in ("", *pools.segments(variant)):

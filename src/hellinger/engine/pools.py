@@ -6,19 +6,18 @@ Items have their slots as ids in the pools, not their names.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from hellinger.engine.overlay import Overlay
-from hellinger.ledger import COMMON, HIDDEN, SHOWN, Changes, Columns, Ledger, Request, Slots
+from hellinger.engine.specs import ORDERS
+from hellinger.ledger import COMMON, HIDDEN, SHOWN, Changes, Columns, Ledger, Request, Slots, starting
 from hellinger.policies import Prior
 from hellinger.pool import Departure, Leaving, Pool
 from hellinger.pool.segments import enough_for
 
-__all__ = ["SLICE", "Learning", "Pools"]
-
-Learning = Literal["isolated", "shared"]
+__all__ = ["SLICE", "Pools"]
 
 SLICE = 500
 """Items that a pool takes in at once, while rankings wait: a millisecond or two."""
@@ -80,8 +79,8 @@ class Pools:
         Tells of an array of slots which items have expired, though the log does not know it yet.
     variants
         Policy of each, as a spec.
-    learning
-        ``"isolated"``: a variant learns from its own rankings; ``"shared"``: all learn from all.
+    shared
+        Variants that learn from the rankings of all, not from their own alone.
     enough
         Impressions that a segment needs to be ranked by its own counts; see ``hellinger.pool.enough_for``.
     leaving
@@ -97,7 +96,7 @@ class Pools:
         expired: Any,
         variants: dict[str, str],
         *,
-        learning: Learning = "isolated",
+        shared: Collection[str] = (),
         enough: float | None = None,
         leaving: Leaving | None = None,
         segments: Collection[str] | None = None,
@@ -106,7 +105,7 @@ class Pools:
         self.overlay = overlay
         self.expired = expired
         self.variants = variants
-        self.learning: Learning = learning
+        self.shared = frozenset(shared)
         self.enough = enough
         self.leaving = leaving
         self._only = segments
@@ -123,10 +122,12 @@ class Pools:
             self._update(variant, "")
         self.finish()
 
-    def set_variants(self, variants: dict[str, str]) -> None:
-        """Rank for these variants from now on; those with the policy that they had keep their pools."""
+    def set_variants(self, variants: dict[str, str], shared: Collection[str]) -> None:
+        """Rank for these variants from now on; those that rank and learn as they did keep their pools."""
         former, self.variants = self.variants, variants
-        same = {name for name, spec in variants.items() if former.get(name) == spec}
+        moved = self.shared ^ frozenset(shared)
+        self.shared = frozenset(shared)
+        same = {name for name, spec in variants.items() if former.get(name) == spec and name not in moved}
         self._of = {key: derived for key, derived in self._of.items() if key[0] in same}
         self._departing = {name: self._departing[name] if name in same else {} for name in variants}
         self._logged = {(name, slot) for name, slot in self._logged if name in same}
@@ -158,6 +159,7 @@ class Pools:
     ) -> tuple[list[Any], Sequence[float]]:
         """The best k for a segment, and their indices; counted, if so asked, in every pool that they concern."""
         decides = self.deciding(variant, segment)
+        count = count and self.variants[variant] not in ORDERS
         names, scores = decides.pick(k, count=count, **filters)
         if count and names:
             if segment:
@@ -259,7 +261,11 @@ class Pools:
         return enough_for(self.enough, len(self._of[variant, ""].pool)) / 2
 
     def _make(self, variant: str, segment: str) -> None:
-        pool = Pool(self.variants[variant], leaving=None if segment else self.leaving, learn="given")
+        leaving, order = None if segment else self.leaving, ORDERS.get(self.variants[variant])
+        if order is None:
+            pool = Pool(self.variants[variant], leaving=leaving, learn="given")
+        else:  # items without counts are all alike: their order is that of ties
+            pool = Pool("ucb1", ties=order, leaving=leaving)
         derived = self._of[variant, segment] = _Derived(pool)
         self._set_prior(variant, segment)
         catalogue = self.ledger.catalogue
@@ -350,9 +356,11 @@ class Pools:
 
     def sources(self, variant: str) -> list[str]:
         """Variants whose counts this one learns from."""
-        if self.learning == "shared":
+        if self.variants[variant] in ORDERS:
+            return []
+        if variant in self.shared:
             return sorted({*self.variants, *self.ledger.variants, COMMON})
-        return [variant, COMMON]
+        return [variant, COMMON, starting(variant)]
 
     def sums(self, variant: str, slots: Slots, segment: str = "") -> Columns:
         """Impressions and rewards of these items, as a variant has to count them."""
@@ -367,9 +375,9 @@ class Pools:
         return self.ledger.rounds(variants=sources, segment=segment) + self.overlay.rounds(sources, segment)
 
     def _learners(self, variant: str) -> list[str]:
-        if variant == COMMON or self.learning == "shared":
+        if variant == COMMON:
             return list(self.variants)
-        return [variant] if variant in self.variants else []
+        return [name for name in self.variants if name == variant or name in self.shared]
 
     # Items that leave by themselves -------------------------------------------------------------------
 

@@ -15,10 +15,11 @@ from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
 from hellinger.engine import learning
-from hellinger.engine.allocation import SETTINGS, Allocation
+from hellinger.engine.allocation import Allocation
 from hellinger.engine.counters import Counters
 from hellinger.engine.desk import Desk
 from hellinger.engine.drafts import Draft, FeedbackRow, Query, Sorted
+from hellinger.engine.experiments import Experiments
 from hellinger.engine.feedback import points
 from hellinger.engine.journal import FAR, SLICE, Journal, NotAppliedError, explained, pause
 from hellinger.engine.settings import Settings
@@ -92,6 +93,7 @@ class Service:
             measure=self._measure,
             on_failure=self._begin_rebuild,
         )
+        self.experiments = Experiments(settings, self.journal, lambda: self.desk.ledger)
         self._rebuilding: asyncio.Task[None] | None = None
         self.rebuilt = 0
         """How often memory was made anew from the log."""
@@ -126,7 +128,8 @@ class Service:
             raise
         service = cls(settings, store, desk, counters or Counters(), secret, leads=not worker)
         with suppress(StoreUnavailableError):
-            await service.begin()
+            if service.leads:
+                await service.experiments.begin()
             await service.learn()
         gc.collect()
         gc.freeze()  # what was loaded stays: to look through it again and again would hold up rankings
@@ -158,42 +161,6 @@ class Service:
                 log.error("no snapshot: %s", error)
         self.store.close()
         gc.unfreeze()
-
-    # The experiment -----------------------------------------------------------------------------------
-
-    @property
-    def allocation(self) -> Allocation:
-        """How traffic is shared now."""
-        phases = self.desk.ledger.phases
-        return Allocation.of(phases[-1]) if phases else Allocation.given(self.settings)
-
-    async def begin(self) -> None:
-        """Begin a phase by the settings, where the log has none by them or they are others now."""
-        allocation, phases = Allocation.given(self.settings), self.desk.ledger.phases
-        last = next((Allocation.of(phase) for phase in reversed(phases) if phase["by"] == SETTINGS), None)
-        if self.leads and allocation != last:
-            draft = allocation.draft(now(), after=self.desk.ledger.phase_place, by=SETTINGS)
-            await self.journal.write((draft,))
-
-    async def change(self, by: str, *, after: int | None = None, **changes: Any) -> bool:
-        """Begin another phase, on all copies, unless nothing would change.
-
-        False where another phase than ``after`` is in force, but for the one that was asked for, or where somebody else
-        has begun one at this moment.
-        """
-        await self.journal.look()
-        ledger = self.desk.ledger
-        before = in_force = self.allocation
-        if after not in (None, ledger.phase_place):  # the answer to an earlier attempt may have been lost
-            before = next((Allocation.of(phase) for phase in ledger.phases if phase["seq"] == after), before)
-        former = {name: spec for phase in ledger.phases for name, spec in phase["variants"].items()}
-        allocation = before.changed(**changes, former=former)
-        if ledger.phases and allocation == in_force:
-            return True
-        if before is not in_force:
-            return False
-        draft = allocation.draft(now(), after=ledger.phase_place, by=by)
-        return await self.journal.write((draft,)) != [None]
 
     # Requests -----------------------------------------------------------------------------------------
 

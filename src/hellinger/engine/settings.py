@@ -11,7 +11,7 @@ import difflib
 import os
 import tomllib
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
 
@@ -43,7 +43,23 @@ from hellinger.engine._setting_text import (
 )
 from hellinger.errors import HellingerWarning, require
 
-__all__ = ["Settings", "Shown", "masked"]
+__all__ = ["Settings", "Shown", "masked", "named_specs"]
+
+
+def named_specs(text: str) -> dict[str, str]:
+    """Variants as one line: policies, or name = policy, with commas between.
+
+    >>> named_specs("cold-start, new = kl-ucb(c=3)")
+    {'cold-start': 'cold-start', 'new': 'kl-ucb(c=3)'}
+    """
+    return _by_name(split_specs(text))
+
+
+def _by_name(specs: Sequence[Any]) -> dict[str, str]:
+    found = [named_spec(each) for each in specs]
+    names = [name for name, _ in found]
+    require(len(set(names)) == len(names), "variants differ in name", variants=names)
+    return dict(found)
 
 
 class Shown(NamedTuple):
@@ -107,6 +123,12 @@ class Settings(BaseModel):
     )
     weights: dict[str, float] = _setting(
         "Experiment", {}, "Points for each kind of feedback; 1 for a kind not named, and 0 or less is not rewarded."
+    )
+    guardrail: str = _setting(
+        "Experiment",
+        "",
+        "Kind of feedback that no variant should have more of than the control, as `hide`; give it weight 0.",
+        max_length=64,
     )
     random_share: float = _setting(
         "Experiment", 0.0, "Share of rankings in uniformly random order, for evaluation offline.", ge=0, le=1
@@ -270,22 +292,19 @@ class Settings(BaseModel):
         if isinstance(value, str):
             value = json_or(value, split_specs)
         if isinstance(value, (list, tuple)):
-            found = [named_spec(each) for each in value]
-            names = [name for name, _ in found]
-            require(len(set(names)) == len(names), "variants differ in name", variants=names)
-            return dict(found)
+            return _by_name(value)
         return value
 
     @field_validator("variants")
     @classmethod
     def _check_variants(cls, value: dict[str, str]) -> dict[str, str]:
-        from hellinger import policies  # numba takes a while to load, and a list of settings should not wait for it
+        from hellinger.engine.specs import canonical  # numba takes a while to load: a list of settings does without
 
         require(len(value) >= 1, "1 <= number of variants", variants=value)
         for name, spec in value.items():
             good = 1 <= len(name) <= 64 and name.isprintable() and "/" not in name and name == name.strip()
             require(good, "a variant's name has 1 to 64 printable characters and no slash", name=name)
-            policies.policy(spec).ready()
+            canonical(spec)
         return value
 
     @field_validator("variant_weights", "weights", mode="before")

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 
 from hellinger.engine.dates import Dates
 from hellinger.engine.overlay import Overlay
-from hellinger.engine.pools import Learning, Pools
+from hellinger.engine.pools import Pools
 from hellinger.ledger import Changes, Ledger, Request, joined
 from hellinger.ledger.ledger import Placed
 from hellinger.pool import Leaving
@@ -30,7 +30,7 @@ class State:
         ledger: Ledger,
         variants: dict[str, str],
         *,
-        learning: Learning = "isolated",
+        shared: Collection[str] = (),
         enough: float | None = None,
         leaving: Leaving | None = None,
         segments: Collection[str] | None = None,
@@ -45,7 +45,7 @@ class State:
             self.overlay,
             self.dates.expired,
             variants,
-            learning=learning,
+            shared=shared,
             enough=enough,
             leaving=by_pool,
             segments=segments,
@@ -80,7 +80,7 @@ class State:
     def open(self, name: str, ranking: Request, *, served: bool) -> None:
         """Count a ranking before the log has it; ``served``: its variant's own pool has counted it already."""
         self.overlay.add(name, ranking)
-        if ranking.counted and ranking.slots and not (served and self.pools.learning == "isolated"):
+        if ranking.counted and ranking.slots and not (served and not self.pools.shared):
             self.pools.show(ranking, served=served)
 
     def expire(self, at: int) -> None:

@@ -174,7 +174,7 @@ def standardised(phases: Sequence[Phase]) -> dict[str, tuple[float, float]]:
 
 def shares(phases: Sequence[Phase]) -> Mapping[str, float]:
     """What share of all requests each variant was meant to have; before the first, that of the last phase."""
-    sizes = [sum(each.requests for each in phase.totals) for phase in phases]
+    sizes = [sum(each.drawn for each in phase.totals) for phase in phases]
     if not any(sizes):
         sizes = [0] * (len(phases) - 1) + [1]
     found: dict[str, float] = {}

@@ -15,11 +15,17 @@ def display_name(variant: str) -> str:
     >>> [display_name(name) for name in ("hellinger-ucb", "kl-ucb++", "ucb1", "cold-start", "kl-ucb(c=3)")]
     ['Hellinger-UCB', 'KL-UCB++', 'UCB1', 'Cold-start', 'KL-UCB(c=3)']
 
+    A variant of another experiment than the main one has that one's name before its own: it is left out.
+
+    >>> display_name("sidebar:kl-ucb")
+    'KL-UCB'
+
     A name that has capitals or spaces of its own is left as it is.
 
     >>> display_name("Editors' picks")
     "Editors' picks"
     """
+    variant = re.sub(r"^[a-z0-9_-]+:", "", variant)
     name, bracket, arguments = variant.partition("(")
     if not re.fullmatch(r"[a-z0-9+\-]+", name):
         return variant

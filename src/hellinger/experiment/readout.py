@@ -39,7 +39,7 @@ class Row(NamedTuple):
     """Anytime-valid ends of the lift; no upper end (None) while the control's rate may be 0."""
     probability_best: float
     share: float | None
-    """Of all requests."""
+    """Of all requests, final or not."""
     intended: float
     """The share it was meant to have."""
     design_effect: float
@@ -243,7 +243,7 @@ def _rows(
         [reward / effect for effect, reward, _ in counts],
         [max(impressions - reward, 0.0) / effect for effect, reward, impressions in counts],
     )
-    requests = sum(each.requests for each in ranked)
+    requests = sum(each.drawn for each in ranked)
     return tuple(
         Row(
             each.variant,
@@ -255,7 +255,7 @@ def _rows(
             float(high),
             *lifts.get(each.variant, (None, None, None)),
             float(chance),
-            each.requests / requests if requests else None,
+            each.drawn / requests if requests else None,
             intended[each.variant],
             each.design_effect,
         )

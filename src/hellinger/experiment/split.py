@@ -60,7 +60,7 @@ class Split:
     ('hellinger-ucb', 0.5)
     """
 
-    __slots__ = ("_answers", "_draws", "_edges", "_hashes", "_multipliers", "_powers", "_salt", "weights")
+    __slots__ = ("_answers", "_draws", "_edges", "_hashes", "_multipliers", "_powers", "salt", "weights")
 
     def __init__(self, weights: Mapping[str, float] | Iterable[str], *, salt: str | bytes = b"") -> None:
         names = list(weights)
@@ -76,7 +76,7 @@ class Split:
         self._answers = tuple(live.items())
         self._edges = list(accumulate(live.values()))[:-1]
 
-        self._salt = salt
+        self.salt = salt
         key = blake2b(salt.encode() if isinstance(salt, str) else salt, digest_size=32).digest()
         self._hashes = blake2b(key=key, digest_size=8)
         # one long product holds them all, each in 128 bits of its own, of which the lower 64 are the draw
@@ -89,10 +89,6 @@ class Split:
 
     def __repr__(self) -> str:
         return f"Split({self.weights})"
-
-    def weighted(self, weights: Mapping[str, float]) -> Split:
-        """The same split with other weights: users move as the notes say, and no others."""
-        return Split(weights, salt=self._salt)
 
     @property
     def variants(self) -> tuple[str, ...]:

@@ -54,10 +54,6 @@ def judge(ranked: Sequence[Totals], duels: Sequence[Duel], check: SampleRatio | 
     pair ever has that in the wrong order, so that no such sentence is ever wrong about the rates so far, whichever
     variant happens to lead and however often one reads it.
     """
-    if not any(each.impressions for each in ranked):
-        if len(ranked) == 1:
-            return Verdict("empty", f"{display_name(ranked[0].variant)} ranks all traffic; no impressions yet.")
-        return Verdict("empty", "Nothing to compare yet: there are no impressions.")
     if check is not None and check.alarm:
         phase = "" if check.phase is None else " in one of the phases"
         return Verdict(
@@ -65,6 +61,10 @@ def judge(ranked: Sequence[Totals], duels: Sequence[Duel], check: SampleRatio | 
             f"The split is off{phase}: {display_name(check.worst)} got {_percent(check.share, 1)} % of the traffic "
             f"where {_percent(check.intended, 1)} % was intended (p < 0.001); find out why before trusting any figure.",
         )
+    if not any(each.impressions for each in ranked):
+        if len(ranked) == 1:
+            return Verdict("empty", f"{display_name(ranked[0].variant)} ranks all traffic; no impressions yet.")
+        return Verdict("empty", "Nothing to compare yet: there are no impressions.")
     if len(ranked) == 1:
         return Verdict("single", _alone(ranked[0], alpha))
     if thin := _too_little(ranked):

@@ -6,15 +6,17 @@ from hellinger.ledger.catalogue import DELETED, EXPIRED, HIDDEN, SHOWN, STATES, 
 from hellinger.ledger.changes import Changes
 from hellinger.ledger.counts import Columns, Counts, Floats, Slots, added, joined
 from hellinger.ledger.errors import EventError, UnknownKindError
-from hellinger.ledger.ledger import COMMON, Ledger, placed
+from hellinger.ledger.ledger import COMMON, MAIN, Ledger, placed, starting
 from hellinger.ledger.requests import Request, Requests, spoken_of
-from hellinger.ledger.series import RESOLUTIONS, Series, Share
+from hellinger.ledger.series import RESOLUTIONS, Series
+from hellinger.ledger.shares import Share, Shares, Users
 
 __all__ = [
     "COMMON",
     "DELETED",
     "EXPIRED",
     "HIDDEN",
+    "MAIN",
     "RESOLUTIONS",
     "SHOWN",
     "STATES",
@@ -29,11 +31,14 @@ __all__ = [
     "Requests",
     "Series",
     "Share",
+    "Shares",
     "Slots",
     "UnknownKindError",
+    "Users",
     "added",
     "grown",
     "joined",
     "placed",
     "spoken_of",
+    "starting",
 ]

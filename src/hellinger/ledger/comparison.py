@@ -72,6 +72,8 @@ def _over_time(one: Ledger, other: Ledger) -> Iterator[str]:
     tables = [("totals", mine.totals, theirs.totals)]
     shares = [{f"{v} in phase {p}": s.as_json() for (p, v), s in x.shares.items()} for x in (mine, theirs)]
     tables.append(("share", shares[0], shares[1]))
+    users = [{name: users.as_json() for name, users in x.users.items()} for x in (mine, theirs)]
+    tables.append(("users", users[0], users[1]))
     for name in mine.steps:
         for step in sorted(set(mine.steps[name]) | set(theirs.steps[name])):
             cells = mine.steps[name].get(step, {}), theirs.steps[name].get(step, {})

@@ -19,8 +19,9 @@ from hellinger.ledger.counts import Columns, Counts, Floats, Slots, added
 from hellinger.ledger.errors import EventError, UnknownKindError
 from hellinger.ledger.requests import Request, Requests, request_of
 from hellinger.ledger.series import RESOLUTIONS, Series
+from hellinger.ledger.shares import Share, Shares, Users
 
-__all__ = ["COMMON", "Ledger", "placed"]
+__all__ = ["COMMON", "MAIN", "Ledger", "placed", "starting"]
 
 MINUTE = RESOLUTIONS["minute"]
 
@@ -30,8 +31,18 @@ COMMON = ""
 Placed = tuple[int, tuple[Row, Any]]
 """An event's place in the log, the event, and its fields."""
 
-_Change = tuple[int, float, float, float, str]
-"""A slot, impressions, rewards; its ranking's reward now, and segment."""
+_START = "\0"
+
+MAIN = "main"
+"""The experiment that has all traffic which no other takes."""
+
+_Change = tuple[int, float, float, float, str, int]
+"""A slot, impressions, rewards; its ranking's reward now, segment, and user."""
+
+
+def starting(variant: str) -> str:
+    """Under which the counts are that a variant began with: copies of others', which no sum over variants has."""
+    return _START + variant
 
 
 def placed(events: Iterable[Logged]) -> Iterator[Placed]:
@@ -62,9 +73,15 @@ class Ledger:
         self.series = Series()
         self.requests = Requests(cache)
         self.phases: list[dict[str, Any]] = []
-        """The experiment's phases, oldest first: place in the log (``seq``), time (``at``), and fields."""
-        self._gathered: defaultdict[tuple[int, str], list[_Change]] = defaultdict(list)
-        """Feedback and confirmations not counted yet, by phase and variant, in the log's order, all of one minute."""
+        """Phases of all experiments, oldest first: place in the log (``seq``), time (``at``), and fields."""
+        self.experiments: dict[str, dict[str, Any]] = {}
+        """The last phase of each experiment, by name."""
+        self._phase: dict[int, dict[str, Any]] = {}
+        """Each phase by its place."""
+        self._guards: set[str] = set()
+        """Kinds of feedback that are a guardrail in some phase."""
+        self._gathered: defaultdict[tuple[Share, str], list[_Change]] = defaultdict(list)
+        """Feedback and confirmations not counted yet, by share and variant, in the log's order, all of one minute."""
         self._minute = 0
 
     # Events -------------------------------------------------------------------------------------------
@@ -93,7 +110,7 @@ class Ledger:
         all throughput passes here.
         """
         changes, own = Changes(), known or {}
-        find, gathered = self.requests.held.get, self._gathered
+        find, gathered, guards = self.requests.held.get, self._gathered, self._guards
         forgets = self.catalogue.version
         minute, seq, key, kind = self._minute, self.seq, "", ""
         try:
@@ -104,6 +121,8 @@ class Ledger:
                     # None if it was compacted away: older than anything that could still be learned
                     if request is not None and (position := item if type(item) is int else request.position(item)) >= 0:
                         given = request.given
+                        if what in guards and not late:
+                            self._guard(request, what, position)
                         if len(given) != 1 or what not in given or position in given[what]:
                             rise = request.give(position, what, points)
                         else:  # what give() would do: most feedback is of one kind
@@ -116,7 +135,8 @@ class Ledger:
                                 minute = self._turn_to(at, changes)
                             variant, segment = request.whose
                             slot = (request.slots if request.version == forgets else self.slots_of(request))[position]
-                            gathered[request.phase, variant].append((slot, shown, rise, request.reward, segment))
+                            change = (slot, shown, rise, request.reward, segment, request.unit)
+                            gathered[request.share, variant].append(change)
                 elif kind == "rank":
                     self._rank(key, own[key] if key in own else Request.of(at, said), changes)
                 elif kind == "seen":
@@ -146,14 +166,13 @@ class Ledger:
         return self._minute
 
     def _count_gathered(self, changes: Changes) -> None:
-        for (phase, variant), rows in self._gathered.items():
+        for (share, variant), rows in self._gathered.items():
             columns: Any = zip(*rows, strict=True)
-            slots, *counted, segments = columns
+            slots, *counted, segments, units = columns
             places = np.array(slots, np.int64)
             n, s, rewards = (np.array(column, np.float64) for column in counted)
-            shown = float(n.sum())
-            self.series.share(phase, variant).rose(rewards, s, shown)
-            self.series.add(variant, self._minute, 0, shown, float(s.sum()))
+            share.current.rose(n, s, rewards, units)
+            self.series.add(variant, self._minute, 0, float(n.sum()), float(s.sum()))
             several = set(segments)
             if len(several) == 1:
                 self._count(variant, segments[0], places, n, s, changes)
@@ -167,6 +186,7 @@ class Ledger:
         """Remember rankings again, from what the log says of them."""
         for request in self.requests.recall(thread, self.seq):
             self.slots_of(request)
+            request.share = self._shares(request.phase, request.variant).find(request.at)
 
     def _rank(self, name: str, request: Request, changes: Changes) -> None:
         """Count a ranking and remember it for its feedback."""
@@ -174,13 +194,47 @@ class Ledger:
         self.requests.put(name, request)
         shown = len(request.items) if request.counted else 0
         self.series.add(request.variant, request.at, 1, shown, 0)
-        self.series.share(request.phase, request.variant).opened(len(request.items), shown)
+        self._assign(request, shown, changes)
         changes.rankings.append((name, request))
         if shown:
             if min(slots) < 0:
                 slots = [slot for slot in slots if slot >= 0]
             for counts in self._both(*request.whose):
                 counts.show(slots, shown - len(slots))
+
+    def _assign(self, request: Request, shown: int, changes: Changes) -> None:
+        """Count a ranking for its variant's statistics."""
+        shares = self._shares(request.phase, request.variant)
+        if shares.opens(request.at):
+            self._count_gathered(changes)  # what is added to final sums must not depend on how events were batched
+            shares.begin(request.at)
+            for each in self.series.shares.values():
+                if each.open:
+                    each.close(request.at)
+        share = request.share = shares.find(request.at)
+        share.opened(len(request.items), shown, request.unit)
+        if shares.bucketed:
+            name = self._phase[request.phase]["name"]
+            if name not in self.series.users:
+                self.series.users[name] = Users()
+            self.series.users[name].see(request.unit, request.phase, request.variant)
+
+    def _shares(self, phase: int, variant: str) -> Shares:
+        shares = self.series.shares.get((phase, variant))
+        if shares is None:
+            fields = self._phase.get(phase, {})
+            window = fields.get("window")  # None where an older version began the phase
+            bucketed = window is not None and fields["split"] == "sticky"
+            shares = self.series.shares[phase, variant] = Shares(window, bucketed=bucketed)
+        return shares
+
+    def _guard(self, request: Request, kind: str, position: int) -> None:
+        """Count feedback of a guardrail's kind, where it is one in the ranking's phase."""
+        if self._phase.get(request.phase, {}).get("guardrail") != kind:
+            return
+        given = request.given.get(kind, {})
+        if position not in given:
+            request.share.current.guard(len(given) + 1, request.unit)
 
     def slots_of(self, request: Request) -> array[int]:
         """The items that a ranking showed: those that bore the names at its place in the log, −1 for none.
@@ -209,8 +263,8 @@ class Ledger:
         if position >= 0 and request.see(position):
             self._turn_to(at, changes)
             variant, segment = request.whose
-            change = (self.slots_of(request)[position], 1.0, 0.0, request.reward, segment)
-            self._gathered[request.phase, variant].append(change)
+            change = (self.slots_of(request)[position], 1.0, 0.0, request.reward, segment, request.unit)
+            self._gathered[request.share, variant].append(change)
 
     def _item(self, seq: int, event: tuple[int, dict[str, Any], str], changes: Changes) -> None:
         at, fields, body = event
@@ -269,7 +323,7 @@ class Ledger:
             for row in rows:
                 n, s = row["impressions"], row["rewards"]
                 self.series.add(variant, min(row["to"] or at, at), 0, n, s)
-                self.series.share(0, variant).brought(n, s)
+                self._shares(0, variant).final.imported(n, s)
         slots = np.array([self.catalogue.slots.get(row["item"], -1) for row in rows], np.int64)
         shown, earned = (np.array([row[what] for row in rows], np.float64) for what in ("impressions", "rewards"))
         self._count(variant, segment, slots, shown, earned, changes)
@@ -286,8 +340,31 @@ class Ledger:
         """Begin a phase; only one can follow the phase before it, whoever else has begun one meanwhile."""
         at, fields, _ = event
         if self.phase_place == fields["after"]:
-            self.phases.append({"seq": seq, "at": at, **fields})
+            self.begin_phase({"seq": seq, "at": at, "name": MAIN, **fields})
+            for variant in fields.get("common", ()):
+                self._begin_common(variant, changes)
             changes.phase = True
+
+    def begin_phase(self, phase: dict[str, Any]) -> None:
+        """Note that this phase is in force from now on."""
+        self.phases.append(phase)
+        self.experiments[phase.setdefault("name", MAIN)] = phase
+        self._phase[phase["seq"]] = phase
+        if phase.get("guardrail"):
+            self._guards.add(phase["guardrail"])
+
+    def _begin_common(self, variant: str, changes: Changes) -> None:
+        """Let a variant begin from what all others have counted, unless it has been there before."""
+        others = [name for name in self.variants if name != COMMON]
+        start = starting(variant)
+        if variant in others or (start, "") in self.counts:
+            return
+        slots = self.catalogue.kept()  # a deleted item has counts in a ledger that has lived through it, and no others
+        for segment in ("", *self.segments):
+            n, s = self.sums(slots, variants=others, segment=segment)
+            self.counts[start, segment] = Counts()
+            self.counts[start, segment].add(slots, n, s)
+            changes.counted[variant, segment].append(slots)
 
     @property
     def phase_place(self) -> int:
@@ -336,7 +413,7 @@ class Ledger:
         return [self.counts[key] for key in keys]
 
     def _chosen(self, variants: Iterable[str] | None, segment: str) -> Iterator[Counts]:
-        for variant in {name for name, _ in self.counts} if variants is None else set(variants):
+        for variant in self.variants if variants is None else set(variants):
             counts = self.counts.get((variant, segment))
             if counts is not None:
                 yield counts
@@ -367,7 +444,7 @@ class Ledger:
     @property
     def variants(self) -> list[str]:
         """Variants with counts, ``COMMON`` among them where it has any."""
-        return sorted({variant for variant, _ in self.counts})
+        return sorted({variant for variant, _ in self.counts if not variant.startswith(_START)})
 
     @property
     def segments(self) -> list[str]:

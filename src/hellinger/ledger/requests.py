@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from hellinger.events import Logged
+from hellinger.ledger.shares import Share
 
 __all__ = ["Request", "Requests", "request_of", "spoken_of"]
 
@@ -26,9 +27,11 @@ class Request:
         "phase",
         "reward",
         "seen",
+        "share",
         "slots",
         "sums",
         "through",
+        "unit",
         "version",
         "whose",
     )
@@ -45,6 +48,7 @@ class Request:
         *,
         counted: bool,
         phase: int = 0,
+        unit: int = -1,
     ) -> None:
         self.whose = (variant, segment)
         self.at = at
@@ -58,6 +62,10 @@ class Request:
         """Whether its impressions count at serving."""
         self.phase = phase
         """The place in the log of the experiment's phase that it belongs to; 0 for none."""
+        self.unit = unit
+        """A hash of its user, where users keep their variant; else −1."""
+        self.share: Share
+        """The sums that it is counted in; not there before the log has it."""
         self.given: dict[str, dict[int, float]] = {}
         """Points by kind of feedback and position: there are few kinds, and a dictionary for each item is large."""
         self.sums: dict[int, float] | None = None
@@ -87,8 +95,8 @@ class Request:
         """The request of a ``rank`` event."""
         items = tuple(fields["items"])
         segment = fields["segment"] or ""
-        phase = fields.get("phase", 0)  # an older log has none
-        return cls(fields["variant"], segment, at, fields["through"], items, counted=fields["counted"], phase=phase)
+        more = {"phase": fields.get("phase", 0), "unit": fields.get("unit", -1)}  # an older log has none
+        return cls(fields["variant"], segment, at, fields["through"], items, counted=fields["counted"], **more)
 
     def position(self, item: str) -> int:
         """Where an item stands in the ranking, from 0; −1 if it does not."""

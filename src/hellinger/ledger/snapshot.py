@@ -16,7 +16,7 @@ from hellinger.ledger.series import Series
 
 __all__ = ["dumped", "loaded"]
 
-VERSION = 4
+VERSION = 5
 PART = 1 << 20
 
 
@@ -76,7 +76,8 @@ def loaded(parts: Iterable[bytes], *, cache: int = 100_000) -> Ledger:
         counts.add(slots, n, s, rounds - float(n.sum()))
     ledger.gone = {v: {int(slot): why for slot, why in slots.items()} for v, slots in header["gone"].items()}
     ledger.priors = {(variant, segment): (seq, prior) for variant, segment, seq, prior in header.get("priors", ())}
-    ledger.phases = header.get("phases", [])
+    for phase in header.get("phases", []):
+        ledger.begin_phase(phase)
     ledger.series = Series.of(header["series"])
     return ledger
 

@@ -11,7 +11,7 @@ import orjson
 import polars as pl
 from polars.io.plugins import register_io_source
 
-from hellinger.ledger import Request
+from hellinger.ledger import MAIN, Request
 from hellinger.ledger.recovery import SLACK
 from hellinger.store import Store
 
@@ -30,6 +30,7 @@ ROW_GROUP = 100_000
 SCHEMA: dict[str, Any] = {
     "request_id": pl.String,
     "at": pl.Int64,
+    "experiment": pl.String,
     "variant": pl.String,
     "policy": pl.String,
     "version": pl.String,
@@ -38,6 +39,7 @@ SCHEMA: dict[str, Any] = {
     "random": pl.Boolean,
     "user": pl.String,
     "segment": pl.String,
+    "placement": pl.String,
     "position": pl.Int32,
     "item": pl.String,
     "score": pl.Float64,
@@ -115,6 +117,7 @@ def _ranking(name: str, at: int, fields: dict[str, Any], feedback: list[dict[str
     common = {
         "request_id": name,
         "at": at,
+        "experiment": fields.get("experiment", MAIN),
         "variant": fields["variant"],
         "policy": fields["policy"],
         "version": fields["version"],
@@ -123,6 +126,7 @@ def _ranking(name: str, at: int, fields: dict[str, Any], feedback: list[dict[str
         "random": fields["random"],
         "user": fields["user"],
         "segment": fields["segment"],
+        "placement": fields.get("placement"),
     }
     return [
         common

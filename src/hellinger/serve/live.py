@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 
 from hellinger.engine.service import Service
 from hellinger.events import now
-from hellinger.ledger import RESOLUTIONS
+from hellinger.ledger import MAIN, RESOLUTIONS
 from hellinger.serve.answers import ApiError
 from hellinger.serve.keys import Key, Keys
 from hellinger.serve.metrics import Metrics
@@ -85,12 +85,15 @@ def percentile(edges: Sequence[float], counts: Sequence[int], q: float) -> float
     return edges[-1]
 
 
+Wanted = tuple[str, str | None]
+"""An experiment, and what its variants are compared with, if not with the control that is set."""
+
+
 class Listener:
     """Somebody who watches: has room for one message, and misses those he is too slow for."""
 
-    def __init__(self, control: str | None = None, key: Key | None = None) -> None:
-        self.control = control
-        """What the variants are compared with, if not with the control that is set."""
+    def __init__(self, wanted: Wanted, key: Key | None = None) -> None:
+        self.wanted = wanted
         self.key = key
         """The key he came with, where there are keys."""
         self._message: bytes | None = None
@@ -119,8 +122,8 @@ class Live:
     """Looks at the service once a second, and tells whoever listens.
 
     The message holds totals and the last steps of the series, never a content: it costs the same with ten contents
-    and with a million. It is made once for all who compare with the same control, of which there are as many as there
-    are variants. While nobody listens nothing is made but a note of the counters.
+    and with a million. It is made once for all who look at the same experiment and compare with the same control.
+    While nobody listens nothing is made but a note of the counters.
     """
 
     def __init__(self, service: Service, metrics: Metrics, keys: Keys | None = None) -> None:
@@ -134,7 +137,7 @@ class Live:
         self._listeners: set[Listener] = set()
         self._samples: deque[_Sample] = deque([self._sample()], maxlen=MINUTE + 1)
         self._recent: deque[list[float | None]] = deque(maxlen=KEPT)
-        self._standings: dict[str | None, _Standing] = {}
+        self._standings: dict[Wanted, _Standing] = {}
         self._computing = asyncio.Lock()
         """Held while a readout is computed, so that many who join at once have it computed once."""
         self._task = asyncio.create_task(self._run(), name="live")
@@ -142,9 +145,10 @@ class Live:
     def __len__(self) -> int:
         return len(self._listeners)
 
-    async def join(self, control: str | None = None, caller: str = "") -> Listener:
+    async def join(self, experiment: str = MAIN, control: str | None = None, caller: str = "") -> Listener:
         """A new listener, with a first message that tells also what was; ``caller``: the name of his key."""
-        read = await self._readout(control)
+        wanted = experiment, control
+        read = await self._readout(wanted)
         if self._ended:
             raise ApiError(503, "the service is stopping", retry_after=1)
         if len(self._listeners) >= MOST:
@@ -153,7 +157,7 @@ class Live:
         if key is not None and sum(each.key == key for each in self._listeners) >= most:
             message = f"a key must have at most {most} streams at the same time (max_streams_per_key)"
             raise ApiError(429, message, retry_after=10)
-        listener = Listener(control, key)
+        listener = Listener(wanted, key)
         listener.put(self._message("hello", self._body(read) | {"recent": list(self._recent)}))
         self._listeners.add(listener)
         return listener
@@ -186,15 +190,15 @@ class Live:
         """Look, and tell."""
         self._metrics.publish()
         self._dismiss()
-        readouts = {control: await self._readout(control) for control in {each.control for each in self._listeners}}
+        readouts = {wanted: await self._readout(wanted) for wanted in {each.wanted for each in self._listeners}}
         self.rising.turn(now())
         before, sample = self._samples[-1], self._sample()
         self._samples.append(sample)
         self._recent.append(self._second(before, sample))
-        messages = {control: self._message("tick", self._body(read)) for control, read in readouts.items()}
+        messages = {wanted: self._message("tick", self._body(read)) for wanted, read in readouts.items()}
         for listener in self._listeners:
-            if listener.control in messages:  # not so whoever joined a moment ago, and was told everything
-                listener.put(messages[listener.control])
+            if listener.wanted in messages:  # not so whoever joined a moment ago, and was told everything
+                listener.put(messages[listener.wanted])
 
     def _dismiss(self) -> None:
         """Let go of those whose key is no longer in force, though they ask for nothing anew."""
@@ -220,15 +224,17 @@ class Live:
             "health": self._health(),
         }
 
-    async def _readout(self, control: str | None) -> bytes:
+    async def _readout(self, wanted: Wanted) -> bytes:
         """The experiment as it stood at most five seconds ago; ``totals`` are those of this moment."""
         async with self._computing:
             ledger = self._service.desk.ledger
             state = (len(ledger.catalogue), {name: tuple(cell) for name, cell in ledger.series.totals.items()})
-            last = self._standings.get(control)
-            if last is None or (last.state != state and time.monotonic() - last.made > STATISTICS - PERIOD / 2):
-                text = orjson.dumps(await standing(self._service, control))
-                last = self._standings[control] = _Standing(time.monotonic(), state, text)
+            open_ = any(shares.open for shares in ledger.series.shares.values())  # rewards become final as time passes
+            last = self._standings.get(wanted)
+            old = last is not None and time.monotonic() - last.made > STATISTICS - PERIOD / 2
+            if last is None or (old and (open_ or last.state != state)):
+                text = orjson.dumps(await standing(self._service, *wanted))
+                last = self._standings[wanted] = _Standing(time.monotonic(), state, text)
             return last.text
 
     def _steps(self) -> dict[str, list[tuple[str | None, dict[str, list[float]]]]]:

@@ -1,96 +1,258 @@
-"""How the variants of a running service stand, as the routes, the page and the terminal tell it."""
+"""How the experiments of a running service stand, as the routes, the page and the terminal tell it."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator
-from typing import Any
+from collections.abc import Callable, Generator
+from typing import Any, NamedTuple
 
+from hellinger.engine.allocation import Allocation
 from hellinger.engine.service import Service
-from hellinger.experiment import Pages, Phase, Readout, Totals
+from hellinger.events import now
+from hellinger.experiment import Clusters, Pages, Phase, Readout, Totals, display_name
 from hellinger.experiment.readout import readout_steps
-from hellinger.ledger import Ledger, Series
+from hellinger.ledger import MAIN, Ledger, Series, Share, Shares
 from hellinger.serve.models import iso
 
-__all__ = ["phases", "series", "standing"]
+__all__ = ["experiments", "phases", "series", "standing", "variants"]
 
 
 STICKY = (
-    "Users keep their variant, but their rankings are taken for independent: "
+    "Users keep their variant, but rankings of an older version do not say whose they are: "
     "the intervals are too narrow where users differ."
 )
-"""What has to be said of a sticky split."""
+"""What has to be said of a sticky split whose users are not known."""
+_JUDGED = ("order", "leader", "open")
 
 
-async def standing(service: Service, control: str | None = None) -> dict[str, Any]:
-    """The readout of the experiment, with what it is about: all of one moment, computed in slices."""
-    desk, settings, allocation = service.desk, service.settings, service.allocation
-    kept = desk.ledger.series
-    specs = dict(desk.variants)  # they may be others before all is computed
-    places, played = _played(desk.ledger)
+async def standing(service: Service, name: str = MAIN, control: str | None = None) -> dict[str, Any]:
+    """The readout of an experiment, with what it is about: all of one moment, computed in slices.
+
+    Requests, impressions and reward are all there are. Rates and whatever is computed from them are of rankings whose
+    reward is final, the ``settled`` ones.
+    """
+    desk, settings = service.desk, service.settings
+    allocation = service.experiments.allocation(name)
+    at, ledger = now(), desk.ledger
+    last = ledger.experiments.get(name, {})
+    specs = dict(allocation.variants)
+    places, played = _played(ledger, name, at, REWARD)
+    guarded = _played(ledger, name, at, GUARDED)[1] if allocation.guardrail else []
     if not played:
-        places, played = [0], [Phase(allocation.weights, tuple(Totals(name, 0, 0, 0.0) for name in specs))]
-    sticky = any(phase["split"] == "sticky" for phase in desk.ledger.phases)
-    steps = kept.steps["hour"]
-    former = [
-        {"variant": name, "requests": cell[0], "impressions": cell[1], "reward": cell[2]}
-        for name, cell in kept.totals.items()
-        if name not in specs
-    ]
+        places, played = [0], [Phase(allocation.weights, tuple(Totals(variant, 0, 0, 0.0) for variant in specs))]
+    whole = _whole(ledger, name)
+    sticky = any(phase["split"] == "sticky" for phase in _phases(ledger, name))
+    begun = _phases(ledger, name)
     about = {
+        "name": name,
+        "state": "ended" if allocation.ended else "running",
         "title": settings.title,
         "split": allocation.split,
-        "learning": settings.learning,
+        "learning": allocation.learning,
         "counting": settings.counting,
-        "items": len(desk.ledger.catalogue),
-        "since": iso(min(steps) * 3_600_000) if steps else None,
-        "events": desk.ledger.seq,
-        "former": former,
+        "placement": allocation.placement or None,
+        "traffic": allocation.share,
+        "attribution_hours": None if allocation.window is None else allocation.window / 3_600_000,
+        "items": len(ledger.catalogue),
+        "since": _since(ledger, name),
+        "until": iso(last["at"]) if allocation.ended else None,
+        "events": ledger.seq,
+        "phase": begun[-1]["seq"] if begun else 0,
+        "former": [
+            {"variant": variant, "requests": all_.requests, "impressions": all_.impressions, "reward": all_.reward}
+            for variant, all_ in whole.items()
+            if variant not in specs
+        ],
     }
-    chosen = control or allocation.control or None
-    result = (await _sliced(readout_steps(played, control=chosen, sticky=sticky))).as_json()
-    if sticky and result["verdict"] in ("order", "leader", "open"):
-        result["sentence"] += " " + STICKY
+    chosen = control or allocation.control or list(specs)[-1]
+    read = await _sliced(readout_steps(played, control=chosen, sticky=sticky))
+    result = read.as_json()
+    settled = sum(row["requests"] for row in result["variants"])
+    result["open_requests"] = sum(all_.requests for all_ in whole.values()) - settled
+    _add_to_sentence(result, played, sticky=sticky, allocation=allocation)
+    result["guardrail"] = await _guardrail(guarded, allocation, chosen, sticky=sticky)
+    if result["guardrail"] is not None:
+        result["sentence"] += "".join(f" {text}" for text in result["guardrail"].pop("alarms"))
     check = result["sample_ratio"]
     if check is not None and check["phase"] is not None:
         check["phase"] = places[check["phase"]]
     result["variants"] = [
-        row | {"policy": specs[row["variant"]]} for row in result["variants"] if row["variant"] in specs
+        _row(row, whole.get(row["variant"]) or Share(), specs[row["variant"]])
+        for row in result["variants"]
+        if row["variant"] in specs
     ]
     return result | about
 
 
-def phases(ledger: Ledger) -> list[dict[str, Any]]:
-    """The phases of the experiment, with what was ranked in each."""
-    found = []
-    for phase in ledger.phases:
-        seq = phase["seq"]
-        requests = {variant: share.requests for (at, variant), share in ledger.series.shares.items() if at == seq}
-        allocation = {name: phase[name] for name in ("variants", "weights", "split", "control", "by")}
-        found.append({"seq": seq, "since": iso(phase["at"]), **allocation, "requests": requests})
+def _row(row: dict[str, Any], whole: Share, policy: str) -> dict[str, Any]:
+    """A variant's line: all that was counted, and the settled part of it that its rate is of."""
+    counts = {f"settled_{what}": row[what] for what in ("requests", "impressions", "reward")}
+    every = {"requests": whole.requests, "impressions": int(whole.impressions), "reward": whole.reward}
+    return row | every | counts | {"policy": policy}
+
+
+def _add_to_sentence(result: dict[str, Any], played: list[Phase], *, sticky: bool, allocation: Allocation) -> None:
+    waiting = result["open_requests"]
+    if result["verdict"] == "empty" and waiting:
+        span = _span(allocation.window or 0)
+        result["verdict"] = "early"
+        result["sentence"] = (
+            f"Too early to say: a ranking counts here once its reward is final, {span} after it was made, "
+            f"and {waiting:,} {'wait' if waiting > 1 else 'waits'} for that."
+        )
+    unknown = any(each.impressions and each.clusters is None for phase in played for each in phase.totals)
+    if sticky and unknown and result["verdict"] in _JUDGED:
+        result["sentence"] += " " + STICKY
+
+
+def _span(milliseconds: int) -> str:
+    """A length of time in words."""
+    for unit, length in (("day", 86_400_000), ("hour", 3_600_000), ("minute", 60_000)):
+        if milliseconds >= 2 * length or milliseconds == length:
+            number = milliseconds / length
+            return f"{number:.3g} {unit}{'' if number == 1 else 's'}"
+    return f"{milliseconds / 1000:.3g} seconds"
+
+
+async def _guardrail(
+    played: list[Phase], allocation: Allocation, control: str, *, sticky: bool
+) -> dict[str, Any] | None:
+    """How often feedback of the guardrail's kind came, and where it is more frequent than under the control."""
+    if not allocation.guardrail:
+        return None
+    others = max(1, len(allocation.variants) - 1)
+    rows: list[dict[str, Any]] = []
+    if played:
+        # an alarm for any of the others is as rare as one interval's miss
+        read = await _sliced(readout_steps(played, control=control, alpha=0.05 / others, sticky=sticky))
+        fields = ("variant", "rate", "low", "high", "lift", "lift_low", "lift_high")
+        rows = [
+            {name: getattr(row, name) for name in fields}
+            | {"count": row.reward, "alarm": row.lift_low is not None and row.lift_low > 0.0}
+            for row in read.variants
+            if row.variant in allocation.variants
+        ]
+    alarms = [
+        f"Guardrail: {allocation.guardrail} is more frequent under {display_name(row['variant'])} than under "
+        f"{display_name(control)}, by at least {100 * row['lift_low']:.2g} %."
+        for row in rows
+        if row["alarm"]
+    ]
+    return {"kind": allocation.guardrail, "variants": rows, "alarm": bool(alarms), "alarms": alarms}
+
+
+def experiments(service: Service) -> list[dict[str, Any]]:
+    """All experiments, the main one first, ended ones too."""
+    found, ledger = [], service.desk.ledger
+    for name in service.experiments.names:
+        allocation = service.experiments.allocation(name)
+        begun = _phases(ledger, name)
+        found.append(
+            {
+                "name": name,
+                "state": "ended" if allocation.ended else "running",
+                "since": iso(begun[0]["at"]) if begun else None,
+                "until": iso(begun[-1]["at"]) if allocation.ended else None,
+                "placement": allocation.placement or None,
+                "traffic": allocation.share,
+                "variants": allocation.variants,
+                "weights": allocation.weights,
+                "split": allocation.split,
+                "control": allocation.control,
+                "learning": allocation.learning,
+                "guardrail": allocation.guardrail or None,
+                "phase": begun[-1]["seq"] if begun else 0,
+                "phases": len(begun),
+                "requests": sum(share.requests for share in _whole(ledger, name).values()),
+            }
+        )
     return found
 
 
-def _played(ledger: Ledger) -> tuple[list[int], list[Phase]]:
-    """What each phase of the log has counted, and its place; first what belongs to none, whose weights are unknown."""
-    places, found = [], []
+def variants(service: Service, name: str = MAIN) -> list[str]:
+    """Variants of an experiment, those that have stopped last; the main one has all that were never in another."""
+    ledger = service.desk.ledger
+    found = dict.fromkeys(service.experiments.allocation(name).variants)
+    found |= dict.fromkeys(variant for phase in _phases(ledger, name) for variant in phase["variants"])
+    if name == MAIN:
+        elsewhere = {variant for phase in ledger.phases if phase["name"] != MAIN for variant in phase["variants"]}
+        found |= dict.fromkeys(variant for variant in ledger.series.totals if variant not in elsewhere)
+    return list(found)
+
+
+def phases(ledger: Ledger, name: str = MAIN) -> list[dict[str, Any]]:
+    """The phases of an experiment, with what was ranked in each."""
+    found = []
+    for phase in _phases(ledger, name):
+        seq = phase["seq"]
+        requests = {
+            variant: shares.whole().requests for (at, variant), shares in ledger.series.shares.items() if at == seq
+        }
+        allocation = Allocation.of(phase)
+        fields = {field: getattr(allocation, field) for field in ("variants", "weights", "split", "control", "ended")}
+        about = {"by": phase["by"], "why": phase.get("why", ""), "traffic": allocation.share}
+        found.append({"seq": seq, "since": iso(phase["at"]), **about, **fields, "requests": requests})
+    return found
+
+
+def _phases(ledger: Ledger, name: str) -> list[dict[str, Any]]:
+    return [phase for phase in ledger.phases if phase["name"] == name]
+
+
+def _places(ledger: Ledger, name: str) -> list[tuple[int, dict[str, float]]]:
+    """The experiment's phases that have traffic: place and weights; first what belongs to none, which is the main's."""
+    found = [(phase["seq"], phase["weights"]) for phase in _phases(ledger, name) if not phase.get("ended")]
     outside = [variant for phase, variant in ledger.series.shares if phase == 0]
-    if outside:
-        counts = tuple(_totals(ledger, 0, name)._replace(assigned=0) for name in outside)
-        places.append(0)
-        found.append(Phase(dict.fromkeys(outside, 1.0), counts))
-    for phase in ledger.phases:
-        places.append(phase["seq"])
-        found.append(Phase(phase["weights"], tuple(_totals(ledger, phase["seq"], name) for name in phase["variants"])))
+    return [(0, dict.fromkeys(outside, 1.0)), *found] if outside and name == MAIN else found
+
+
+def _whole(ledger: Ledger, name: str) -> dict[str, Share]:
+    """All that each variant of an experiment has counted."""
+    total: dict[str, Share] = {}
+    for place, weights in _places(ledger, name):
+        for variant in weights:
+            shares = ledger.series.shares.get((place, variant))
+            if shares is not None:
+                total.setdefault(variant, Share()).add(shares.whole())
+    return total
+
+
+def _since(ledger: Ledger, name: str) -> str | None:
+    if name != MAIN:
+        return iso(_phases(ledger, name)[0]["at"])
+    steps = ledger.series.steps["hour"]
+    return iso(min(steps) * 3_600_000) if steps else None
+
+
+class _Metric(NamedTuple):
+    """What is compared: the sum, its pages, and its row in the buckets of users."""
+
+    total: Callable[[Share], float]
+    pages: Callable[[Share], Pages]
+    row: int
+
+
+REWARD = _Metric(lambda x: x.reward, lambda x: Pages(x.units, x.squares, x.largest, x.most), 1)
+GUARDED = _Metric(lambda x: x.guarded, lambda x: Pages(x.units, x.guarded_squares, x.largest, x.guarded_most), 2)
+
+
+def _played(ledger: Ledger, name: str, at: int, metric: _Metric) -> tuple[list[int], list[Phase]]:
+    """What each phase of an experiment has counted that is final, and its place; none has no known weights."""
+    places, found = [], []
+    for place, weights in _places(ledger, name):
+        totals = []
+        for variant in weights:
+            shares = ledger.series.shares.get((place, variant), Shares(None))
+            share, drawn = shares.settled(at), shares.whole().requests if place else 0
+            clusters, users = None, None
+            if share.buckets is not None:
+                clusters = Clusters(share.buckets[0], share.buckets[metric.row])
+                users = ledger.series.users[name].counts.get((place, variant), 0)
+            counts = share.requests, int(share.impressions), metric.total(share)
+            totals.append(Totals(variant, *counts, metric.pages(share), users, clusters, drawn))
+        places.append(place)
+        found.append(Phase(weights, tuple(totals)))
     return places, found
-
-
-def _totals(ledger: Ledger, phase: int, variant: str) -> Totals:
-    share = ledger.series.shares.get((phase, variant))
-    if share is None:
-        return Totals(variant, 0, 0, 0.0)
-    pages = Pages(share.count, share.squares, share.largest, share.most)
-    return Totals(variant, share.requests, int(share.impressions), share.reward, pages)
 
 
 async def _sliced(steps: Generator[None, None, Readout]) -> Readout:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
@@ -10,8 +10,12 @@ from hellinger.serve.models.fields import Body, Name
 
 __all__ = [
     "AllocationBody",
+    "EndBody",
     "Experiment",
+    "Experiments",
     "Former",
+    "Guardrail",
+    "GuardrailRow",
     "History",
     "HistoryColumn",
     "Mark",
@@ -19,6 +23,8 @@ __all__ = [
     "Phases",
     "Series",
     "SeriesColumn",
+    "StartBody",
+    "Summary",
     "VariantRow",
 ]
 
@@ -30,6 +36,9 @@ class VariantRow(BaseModel):
     requests: int
     impressions: float
     reward: float
+    settled_requests: int = Field(description="Rankings whose reward is final: all that follows is of these.")
+    settled_impressions: float
+    settled_reward: float
     rate: float | None = Field(description="Reward an impression; null before the first.")
     low: float = Field(description="Lower end of the 95 % interval of the rate, valid at every moment.")
     high: float
@@ -52,7 +61,28 @@ class Former(BaseModel):
     reward: float
 
 
-class AllocationBody(Body):
+Weights = Annotated[
+    dict[Name, float] | None,
+    Field(
+        description="Of every variant that is to have traffic: others stop. Without them a new one has weight 1.",
+        examples=[{"cold-start": 9, "ucb1": 1}],
+    ),
+]
+Begin = Annotated[
+    Literal["empty", "common"],
+    Field(description="New variants begin with no counts, or with those of all variants together so far."),
+]
+Why = Annotated[str, Field(max_length=1000, description="A note for whoever reads the log.")]
+After = Annotated[int | None, Field(description="Only if this phase, by its `seq`, is still in force: otherwise 409.")]
+
+
+class _Asked(Body):
+    def asked(self) -> dict[str, Any]:
+        """What is asked for, by name."""
+        return self.model_dump()
+
+
+class AllocationBody(_Asked):
     """What the next phase is to have otherwise."""
 
     variants: dict[Name, str] | None = Field(
@@ -60,14 +90,45 @@ class AllocationBody(Body):
         description="Policies of new variants, or other ones of those there are.",
         examples=[{"new": "cold-start"}],
     )
-    weights: dict[Name, float] | None = Field(
-        None,
-        description="Of every variant that is to have traffic: others stop. Without them a new one has weight 1.",
-        examples=[{"cold-start": 9, "ucb1": 1}],
-    )
+    weights: Weights = None
     split: Literal["random", "sticky"] | None = None
     control: str | None = Field(None, description="Variant the others are compared with; empty for the last.")
-    after: int | None = Field(None, description="Only if this phase, by its `seq`, is still in force: otherwise 409.")
+    guardrail: str | None = Field(None, max_length=64, description="A kind of feedback to watch; empty for none.")
+    share: float | None = Field(None, gt=0, le=1, description="Of the traffic; the main experiment has the rest.")
+    begin: Begin = "empty"
+    why: Why = ""
+    after: After = None
+
+
+class StartBody(_Asked):
+    """An experiment to be started."""
+
+    name: str = Field(max_length=32, examples=["sidebar"])
+    variants: dict[Name, str] = Field(
+        description="Policy of each.", examples=[{"cold-start": "cold-start", "ucb1": "ucb1"}]
+    )
+    weights: Weights = None
+    control: str | None = Field(None, description="Variant the others are compared with; the last if not given.")
+    split: Literal["random", "sticky"] = "random"
+    placement: Name | None = Field(None, description="Its share is of rankings with this placement; else of all.")
+    share: float = Field(1.0, gt=0, le=1, description="Of the traffic with its placement, or of all.")
+    learning: Literal["isolated", "shared"] | None = Field(
+        None, description="From its own rankings, or from all; as the settings say if not given."
+    )
+    guardrail: str | None = Field(None, max_length=64, description="A kind of feedback to watch.", examples=["hide"])
+    holdout: Literal["uniform", "fixed"] | None = Field(
+        None, description="A further variant that does not learn: a random order, or that in which items were added."
+    )
+    holdout_share: float = Field(0.05, gt=0, lt=1, description="Of the experiment's traffic.")
+    begin: Begin = "empty"
+    why: Why = ""
+
+
+class EndBody(_Asked):
+    """Why an experiment ends."""
+
+    why: Why = ""
+    after: After = None
 
 
 class Phase(BaseModel):
@@ -80,6 +141,9 @@ class Phase(BaseModel):
     weights: dict[str, float]
     split: Literal["random", "sticky"]
     control: str
+    why: str
+    traffic: float = Field(description="The experiment's share of the traffic.")
+    ended: bool = Field(description="Whether the experiment ended here.")
     requests: dict[str, int] = Field(description="Rankings that were made in it, by variant.")
 
 
@@ -89,18 +153,76 @@ class Phases(BaseModel):
     phases: list[Phase]
 
 
+class Summary(BaseModel):
+    """An experiment in a list."""
+
+    name: str
+    state: Literal["running", "ended"]
+    since: str | None
+    until: str | None = Field(description="When it ended.")
+    placement: str | None
+    traffic: float = Field(description="Its share of the rankings with its placement, or of all.")
+    variants: dict[str, str]
+    weights: dict[str, float]
+    split: Literal["random", "sticky"]
+    control: str
+    learning: Literal["isolated", "shared"]
+    guardrail: str | None
+    phase: int = Field(description="Place in the log where its last phase began.")
+    phases: int
+    requests: int
+
+
+class Experiments(BaseModel):
+    """All experiments, the main one first."""
+
+    experiments: list[Summary]
+
+
+class GuardrailRow(BaseModel):
+    """How often a variant's impressions had feedback of the guardrail's kind."""
+
+    variant: str
+    count: float
+    rate: float | None
+    low: float
+    high: float
+    lift: float | None
+    lift_low: float | None
+    lift_high: float | None
+    alarm: bool = Field(description="Whether it is more frequent than under the control for certain.")
+
+
+class Guardrail(BaseModel):
+    """A second metric, which no variant should have more of than the control."""
+
+    kind: str
+    variants: list[GuardrailRow]
+    alarm: bool
+
+
 class Experiment(BaseModel):
     """How the variants stand, best first."""
+
+    name: str
+    state: Literal["running", "ended"]
 
     variants: list[VariantRow]
     control: str | None = Field(description="The variant that lifts are over.")
     confidence: float = Field(description="Of all intervals, over all moments at once.")
     sample_ratio: dict[str, Any] | None = Field(
-        description="Whether requests were shared out as intended; null where the split is sticky."
+        description="Whether requests, or users where they keep their variant, were shared out as intended."
     )
     verdict: str = Field(description="What it all says, for programs.")
     sentence: str = Field(description="What it all says, for people.")
+    open_requests: int = Field(description="Rankings whose reward may still rise: they are in no rate yet.")
+    guardrail: Guardrail | None
     title: str
+    placement: str | None
+    traffic: float
+    attribution_hours: float | None = Field(description="Hours until a ranking's reward is final.")
+    phase: int = Field(description="Place in the log where the phase in force began.")
+    until: str | None = Field(description="When it ended.")
     split: Literal["random", "sticky"]
     learning: Literal["isolated", "shared"]
     counting: Literal["served", "confirmed"]

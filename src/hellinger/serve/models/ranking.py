@@ -44,6 +44,9 @@ class RankBody(Body):
     k: int = Field(20, ge=1, strict=True, description="How many.", examples=[20])
     user: Name | None = Field(None, description="For a split that is sticky.")
     segment: Name | None = Field(None, description="Segment of users, ranked by its own counts once it has enough.")
+    placement: Name | None = Field(
+        None, description="Where it is shown, as `front page`: experiments may have a placement to themselves."
+    )
     exclude: list[Name] = Field(  # a factory, since a list given here would be copied deeply for every request
         default_factory=list,
         fail_fast=True,

@@ -161,7 +161,7 @@ class App {
     }
     key.set(given);
     try {
-      await get("/v1/experiment");
+      await get("/v1/experiments/main");
     } catch (error) {
       if (error instanceof Refused) this.trouble(error);
       else text($("gate-error"), "The service could not be reached. Try again.");

@@ -43,7 +43,7 @@ export class Overview {
 
   async load() {
     if (!this.told) state($("overview-state"), "loading", "Loading the experiment…");
-    this.show(await get("/v1/experiment", { control: this.control }));
+    this.show(await get("/v1/experiments/main", { control: this.control }));
     await Promise.all(Object.values(this.series).map((each) => each.load()));
     this.chooseByAge();
     this.drawCharts();

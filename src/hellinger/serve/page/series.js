@@ -15,7 +15,7 @@ export class Series {
   }
 
   async load() {
-    const told = await get("/v1/experiment/series", { resolution: this.resolution });
+    const told = await get("/v1/experiments/main/series", { resolution: this.resolution });
     this.steps = told.steps.map((step) => Date.parse(step));
     this.variants = told.variants;
     this.ready = true;

@@ -10,6 +10,8 @@ from fastapi import Query
 from starlette.requests import Request
 from starlette.responses import Response
 
+from hellinger.engine.allocation import Allocation, full_name
+from hellinger.engine.experiments import UnknownExperimentError
 from hellinger.engine.service import Service
 from hellinger.engine.settings import Settings
 from hellinger.serve.answers import ERROR_SCHEMA, ApiError
@@ -20,6 +22,7 @@ __all__ = [
     "compared_with",
     "error",
     "json_response",
+    "known_experiment",
     "known_segment",
     "limited",
     "service_of",
@@ -55,12 +58,22 @@ def service_of(request: Request) -> Service:
     return service
 
 
-def compared_with(service: Service, control: str | None) -> str | None:
-    """The control asked for, if there is such a variant."""
-    if control is not None and control not in service.desk.variants:
-        names = ", ".join(service.desk.variants)
-        raise ApiError(422, f"`control` must be one of {names}, but got {control!r}")
-    return control
+def known_experiment(service: Service, name: str) -> Allocation:
+    """How this experiment shares its traffic."""
+    try:
+        return service.experiments.allocation(name)
+    except UnknownExperimentError as unknown:
+        raise ApiError(404, str(unknown)) from None
+
+
+def compared_with(service: Service, name: str, control: str | None) -> str | None:
+    """The control asked for, if the experiment has such a variant."""
+    known = known_experiment(service, name).variants
+    if control is None:
+        return None
+    if (found := full_name(name, control)) not in known:
+        raise ApiError(422, f"`control` must be one of {', '.join(known)}, but got {control!r}")
+    return found
 
 
 def json_response(content: Any, status: int = 200) -> Response:

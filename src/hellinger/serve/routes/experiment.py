@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Path, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
+from hellinger.engine.experiments import UnknownExperimentError
 from hellinger.ledger import RESOLUTIONS
 from hellinger.serve import models, standing
 from hellinger.serve.access import needs
 from hellinger.serve.answers import ApiError
 from hellinger.serve.exports import Exports, Streamed
 from hellinger.serve.keys import CALLER
-from hellinger.serve.routes._common import ERRORS, Control, compared_with, error, json_response, service_of
+from hellinger.serve.routes._common import (
+    ERRORS,
+    Control,
+    compared_with,
+    error,
+    json_response,
+    known_experiment,
+    service_of,
+)
 from hellinger.store import StoreUnavailableError
 
 __all__ = ["router"]
@@ -32,53 +42,104 @@ _ROWS: dict[int | str, dict[str, Any]] = {
 }
 
 
-@router.get("/experiment", response_model=models.Experiment)
+Named = Annotated[str, Path(max_length=32, description="Name of an experiment; `main` is the first one.")]
+_CONFLICT: dict[int | str, dict[str, Any]] = {409: error("Another phase is in force.")}
+_UNKNOWN: dict[int | str, dict[str, Any]] = {404: error("No such experiment.")}
+
+
+@router.get("/experiments", response_model=models.Experiments)
 @needs("read")
-async def experiment(request: Request, control: Control = None) -> Response:
+async def experiments(request: Request) -> Response:
+    """All experiments, the main one first; those that have ended stay."""
+    return json_response({"experiments": standing.experiments(service_of(request))})
+
+
+@router.post("/experiments", response_model=models.Experiments, responses=_CONFLICT)
+@needs("admin")
+async def start(body: Annotated[models.StartBody, models.FEW_MISTAKES], request: Request) -> Response:
+    """Start an experiment on its part of the traffic, on all copies at once.
+
+    It takes its share of the rankings with its placement, or of all; the main experiment has the rest.
+    """
+    service = service_of(request)
+    await _change(request, service.experiments.start(_by(request), **body.asked()))
+    return json_response({"experiments": standing.experiments(service)})
+
+
+@router.get("/experiments/{name}", response_model=models.Experiment, responses=_UNKNOWN)
+@needs("read")
+async def experiment(request: Request, name: Named, control: Control = None) -> Response:
     """How the variants stand: totals, rates with intervals that are valid at every moment, lifts, and a sentence."""
     service = service_of(request)
-    return json_response(await standing.standing(service, compared_with(service, control)))
+    return json_response(await standing.standing(service, name, compared_with(service, name, control)))
 
 
-@router.get("/experiment/phases", response_model=models.Phases)
+@router.get("/experiments/{name}/phases", response_model=models.Phases, responses=_UNKNOWN)
 @needs("read")
-async def phases(request: Request) -> Response:
-    """The phases of the experiment: times in which weights and variants stayed the same."""
-    return json_response({"phases": standing.phases(service_of(request).desk.ledger)})
+async def phases(request: Request, name: Named) -> Response:
+    """The phases of an experiment: times in which weights and variants stayed the same."""
+    service = service_of(request)
+    known_experiment(service, name)
+    return json_response({"phases": standing.phases(service.desk.ledger, name)})
 
 
-@router.post("/experiment/phases", response_model=models.Phases, responses={409: error("Another phase is in force.")})
+@router.post("/experiments/{name}/phases", response_model=models.Phases, responses=_CONFLICT | _UNKNOWN)
 @needs("admin")
-async def change(body: Annotated[models.AllocationBody, models.FEW_MISTAKES], request: Request) -> Response:
+async def change(
+    body: Annotated[models.AllocationBody, models.FEW_MISTAKES], request: Request, name: Named
+) -> Response:
     """Begin another phase, on all copies at once: other weights, new variants, or some that stop.
 
     What was learned stays. A variant that stops gives its traffic to the others.
     """
     service = service_of(request)
-    by = request.scope[CALLER] or "anyone"
+    await _change(request, service.experiments.change(_by(request), name, **body.asked()))
+    return json_response({"phases": standing.phases(service.desk.ledger, name)})
+
+
+@router.post("/experiments/{name}/end", response_model=models.Phases, responses=_CONFLICT | _UNKNOWN)
+@needs("admin")
+async def end(body: Annotated[models.EndBody, models.FEW_MISTAKES], request: Request, name: Named) -> Response:
+    """End an experiment: the main one has its traffic again, and its figures stay."""
+    service = service_of(request)
+    await _change(request, service.experiments.end(_by(request), name, **body.asked()))
+    return json_response({"phases": standing.phases(service.desk.ledger, name)})
+
+
+def _by(request: Request) -> str:
+    """Who asks."""
+    return request.scope[CALLER] or "anyone"
+
+
+async def _change(request: Request, change: Awaitable[bool]) -> None:
+    """Have an experiment changed, or say why not."""
     try:
-        begun = await service.change(by, **body.model_dump())
+        begun = await change
+    except UnknownExperimentError as unknown:
+        raise ApiError(404, str(unknown)) from None
     except ValueError as wrong:
         raise ApiError(422, str(wrong)) from None
     if not begun:
-        place = service.desk.ledger.phase_place
-        raise ApiError(409, f"the phase in force must be the one of `after`, but it began at event {place} of the log")
-    return json_response({"phases": standing.phases(service.desk.ledger)})
+        place = service_of(request).desk.ledger.phase_place
+        raise ApiError(409, f"the phase in force must be the one of `after`, but another began at event {place}")
 
 
-@router.get("/experiment/series", response_model=models.Series)
+@router.get("/experiments/{name}/series", response_model=models.Series, responses=_UNKNOWN)
 @needs("read")
 async def series(
     request: Request,
+    name: Named,
     resolution: Annotated[Literal["minute", "hour", "day"], Query(description="Length of a step.")] = "hour",
     since: Time = None,
     until: Time = None,
 ) -> Response:
     """The variants over time. The newest 2,880 minutes with traffic are kept, hours and days for good."""
     first, last = models.milliseconds(since), models.milliseconds(until)
-    held = service_of(request).desk.ledger.series
-    names = list(dict.fromkeys([*service_of(request).desk.variants, *held.totals]))
-    return json_response(standing.series(held, names, resolution, RESOLUTIONS[resolution], first, last))
+    service = service_of(request)
+    known_experiment(service, name)
+    names = standing.variants(service, name)
+    length = RESOLUTIONS[resolution]
+    return json_response(standing.series(service.desk.ledger.series, names, resolution, length, first, last))
 
 
 @router.get("/export", response_class=Response, responses=_ROWS)

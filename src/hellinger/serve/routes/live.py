@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
+from hellinger.ledger import MAIN
 from hellinger.serve import models
 from hellinger.serve.access import needs
 from hellinger.serve.answers import ApiError
@@ -20,15 +21,17 @@ from hellinger.serve.routes._common import ERRORS, Control, compared_with, error
 __all__ = ["router"]
 
 router = APIRouter(prefix="/v1", tags=["experiment"], responses=ERRORS)
+Named = Annotated[str, Query(max_length=32, description="Name of an experiment.")]
 _EVENTS: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-stream": {}}, "description": "Messages."}}
 
 
 @router.get("/stream", response_class=Response, responses=_EVENTS)
 @needs("read")
-async def stream(request: Request, control: Control = None) -> Response:
-    """Follow the experiment by server-sent events: ``hello`` with the last five minutes, then ``tick`` every second."""
+async def stream(request: Request, control: Control = None, experiment: Named = MAIN) -> Response:
+    """Follow an experiment by server-sent events: ``hello`` with the last five minutes, then ``tick`` every second."""
     live: Live = request.app.state.live
-    listener = await live.join(compared_with(service_of(request), control), request.scope[CALLER])
+    compared = compared_with(service_of(request), experiment, control)
+    listener = await live.join(experiment, compared, request.scope[CALLER])
     return Stream(live, listener)
 
 

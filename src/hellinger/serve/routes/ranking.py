@@ -37,8 +37,9 @@ async def answer_rank(
     if body.tags is not None:
         limited("tags", body.tags, settings.max_tags)
     short("user", settings, body.user)
+    short("placement", settings, body.placement)
     known_segment(service, body.segment)
-    query = Query(body.k, body.user, body.segment, body.exclude, body.tags, body.among)
+    query = Query(body.k, body.user, body.segment, body.exclude, body.tags, body.among, body.placement)
     made = await service.rank(query, idempotency_key, caller)
     items = [{"id": item, "score": score} for item, score in zip(made["items"], made["scores"], strict=True)]
     return orjson.dumps({"request_id": made["request_id"], "variant": made["variant"], "items": items})

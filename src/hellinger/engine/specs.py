@@ -1,0 +1,29 @@
+"""What a variant may rank by: a policy, or an order that needs no counts, for a holdout."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from hellinger.policies import Policy, policy
+
+__all__ = ["ORDERS", "canonical", "draws", "policy_of"]
+
+ORDERS: dict[str, Literal["random", "oldest"]] = {"uniform": "random", "fixed": "oldest"}
+"""Specs that do not look at counts, and the order in which they show items: at random, or as they were added."""
+
+
+def policy_of(spec: str) -> Policy | None:
+    """The policy of a spec; None where it only orders items."""
+    return None if spec in ORDERS else policy(spec).ready()
+
+
+def canonical(spec: str) -> str:
+    """The spec in full; raise where it is none."""
+    found = policy_of(spec)
+    return spec if found is None else found.spec
+
+
+def draws(spec: str) -> bool:
+    """Whether a ranking by it is drawn at random."""
+    found = policy_of(spec)
+    return ORDERS[spec] == "random" if found is None else found.rule.random
