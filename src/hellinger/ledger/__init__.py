@@ -9,9 +9,10 @@ from hellinger.ledger.errors import EventError, UnknownKindError
 from hellinger.ledger.ledger import COMMON, MAIN, Ledger, placed, starting
 from hellinger.ledger.requests import Request, Requests, spoken_of
 from hellinger.ledger.series import RESOLUTIONS, Series
-from hellinger.ledger.shares import Share, Shares, Users
+from hellinger.ledger.shares import BUCKETS, Share, Shares, Users
 
 __all__ = [
+    "BUCKETS",
     "COMMON",
     "DELETED",
     "EXPIRED",
