@@ -141,6 +141,7 @@ class HttpLife:
             self._state: 2,
             self._import: 1,
             self._ramp: 1,
+            self._start_or_end: 1,
         }
         try:
             self._act(rng, actions)
@@ -159,15 +160,16 @@ class HttpLife:
                 time.sleep(0.02)
                 continue
             if answer is not None:
-                assert answer in (200, 404, 503) or (answer == 409 and action == self._ramp), (
-                    f"{action.__name__}: {answer}"
-                )
+                # of two who change experiments at the same time one comes too late
+                late = answer in (409, 422) and action in (self._ramp, self._start_or_end)
+                assert answer in (200, 404, 503) or late, f"{action.__name__}: {answer}"
                 with self._turn:
                     key = f"{action.__name__[1:]} {answer}"
                     self.done[key] = self.done.get(key, 0) + 1
 
     def _rank(self, rng: random.Random, service: Service) -> int:
         body: dict[str, Any] = {"k": rng.randint(1, 5), "segment": rng.choice(SEGMENTS)}
+        body |= {"user": rng.choice([None, "ada", "bob"]), "placement": rng.choice([None, "front"])}
         if rng.random() < 0.2:
             body["exclude"] = rng.choices(NAMES, k=2)
         answer = service.post("/v1/rank", body)
@@ -240,6 +242,19 @@ class HttpLife:
             body["variants"] = {"three": rng.choice(["ucb1", "cold-start"]), "two": "ucb1"}
         return service.post("/v1/experiments/main/phases", body).status
 
+    def _start_or_end(self, rng: random.Random, service: Service) -> int:
+        """Start an experiment on a part of the traffic, or end the one that runs."""
+        running = [
+            each for each in service.get("/v1/experiments").body["experiments"][1:] if each["state"] == "running"
+        ]
+        if running:
+            return service.post(f"/v1/experiments/{running[0]['name']}/end", {"why": "life"}).status
+        body: dict[str, Any] = {"name": f"life-{rng.getrandbits(30)}", "variants": {"a": "ucb1", "b": "cold-start"}}
+        body |= {"share": rng.choice([0.3, 1.0]), "placement": rng.choice([None, "front"])}
+        body |= {"split": rng.choice(["random", "sticky"]), "learning": rng.choice(["isolated", "shared"])}
+        body |= {"begin": rng.choice(["empty", "common"]), "holdout": rng.choice([None, "uniform", "fixed"])}
+        return service.post("/v1/experiments", body).status
+
     # What must hold -----------------------------------------------------------------------------------
 
     def _quiet(self) -> None:
@@ -266,7 +281,7 @@ class HttpLife:
 
     def _compare_phases(self) -> None:
         """All services have the same phases, and every ranking was shared out by the weights of its own."""
-        told = [service.get("/v1/experiments/main/phases").body["phases"] for service in self.services]
+        told = [self._phases(service) for service in self.services]
         assert all(each == told[0] for each in told)
         plans = {phase["seq"]: phase for phase in told[0]}
         made: dict[int, dict[str, int]] = {seq: {} for seq in plans}
@@ -281,6 +296,12 @@ class HttpLife:
                         assert abs(fields["chance"] - weights[variant] / sum(weights.values())) < 1e-12
                         made[fields["phase"]][variant] = made[fields["phase"]].get(variant, 0) + 1
         assert made == {seq: plan["requests"] for seq, plan in plans.items()}
+
+    @staticmethod
+    def _phases(service: Service) -> list[dict[str, Any]]:
+        """Of all experiments."""
+        names = [each["name"] for each in service.get("/v1/experiments").body["experiments"]]
+        return [phase for name in names for phase in service.get(f"/v1/experiments/{name}/phases").body["phases"]]
 
     def _restart(self, service: Service) -> None:
         """What it ranks by is the same before and after."""
