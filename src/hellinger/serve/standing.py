@@ -14,7 +14,7 @@ from hellinger.experiment.readout import readout_steps
 from hellinger.ledger import MAIN, Ledger, Series, Share, Shares
 from hellinger.serve.models import iso
 
-__all__ = ["experiments", "phases", "series", "standing", "variants"]
+__all__ = ["experiments", "phases", "played", "series", "standing", "variants"]
 
 
 STICKY = (
@@ -36,10 +36,10 @@ async def standing(service: Service, name: str = MAIN, control: str | None = Non
     at, ledger = now(), desk.ledger
     last = ledger.experiments.get(name, {})
     specs = dict(allocation.variants)
-    places, played = _played(ledger, name, at, REWARD)
-    guarded = _played(ledger, name, at, GUARDED)[1] if allocation.guardrail else []
-    if not played:
-        places, played = [0], [Phase(allocation.weights, tuple(Totals(variant, 0, 0, 0.0) for variant in specs))]
+    places, counted = played(ledger, name, at)
+    guarded = played(ledger, name, at, GUARDED)[1] if allocation.guardrail else []
+    if not counted:
+        places, counted = [0], [Phase(allocation.weights, tuple(Totals(variant, 0, 0, 0.0) for variant in specs))]
     whole = _whole(ledger, name)
     sticky = any(phase["split"] == "sticky" for phase in _phases(ledger, name))
     begun = _phases(ledger, name)
@@ -65,11 +65,11 @@ async def standing(service: Service, name: str = MAIN, control: str | None = Non
         ],
     }
     chosen = control or allocation.control or list(specs)[-1]
-    read = await _sliced(readout_steps(played, control=chosen, sticky=sticky))
+    read = await _sliced(readout_steps(counted, control=chosen, sticky=sticky))
     result = read.as_json()
     settled = sum(row["requests"] for row in result["variants"])
     result["open_requests"] = sum(all_.requests for all_ in whole.values()) - settled
-    _add_to_sentence(result, played, sticky=sticky, allocation=allocation)
+    _add_to_sentence(result, counted, sticky=sticky, allocation=allocation)
     result["guardrail"] = await _guardrail(guarded, allocation, chosen, sticky=sticky)
     if result["guardrail"] is not None:
         result["sentence"] += "".join(f" {text}" for text in result["guardrail"].pop("alarms"))
@@ -236,7 +236,7 @@ REWARD = _Metric(lambda x: x.reward, lambda x: Pages(x.units, x.squares, x.large
 GUARDED = _Metric(lambda x: x.guarded, lambda x: Pages(x.units, x.guarded_squares, x.largest, x.guarded_most), 2)
 
 
-def _played(ledger: Ledger, name: str, at: int, metric: _Metric) -> tuple[list[int], list[Phase]]:
+def played(ledger: Ledger, name: str, at: int, metric: _Metric = REWARD) -> tuple[list[int], list[Phase]]:
     """What each phase of an experiment has counted that is final, and its place; none has no known weights."""
     places, found = [], []
     for place, weights in _places(ledger, name):

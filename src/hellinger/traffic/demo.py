@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import uvicorn
 
 from hellinger.client import AsyncClient, Retry
+from hellinger.engine.allocation import SETTINGS, Allocation
 from hellinger.engine.service import make_desk
 from hellinger.engine.settings import Settings
 from hellinger.errors import require
@@ -104,8 +105,12 @@ class Demo:
         try:
             ledger = recovery.recover(store, cache=self.settings.request_cache)
             desk = make_desk(self.settings, ledger, store.secret())
+            log = Log(ledger.seq, store)
+            if not ledger.phases:
+                plan = Allocation.given(self.settings).draft(self.world.start, after=0, by=SETTINGS)
+                desk.commit_own([log.place(plan)])
             until = self.world.start + round(self.scene.days * DAY)
-            played = play(self.world, desk, until, log=Log(ledger.seq, store), progress=progress)
+            played = play(self.world, desk, until, log=log, progress=progress)
             store.save_snapshot(ledger.seq, dumped(ledger))
         finally:
             store.close()
