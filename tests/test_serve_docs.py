@@ -21,8 +21,14 @@ from hellinger.serve.export import SCHEMA
 from hellinger.serve.keys import Keys
 from served import Served, serving
 
-PAGE = (Path(__file__).parent.parent / "docs" / "service.md").read_text(encoding="utf-8")
-EXAMPLES = re.findall(r"^```(sh|python)\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+DOCS = Path(__file__).parent.parent / "docs"
+PAGE = (DOCS / "service.md").read_text(encoding="utf-8")
+
+
+def examples(page: str) -> list[tuple[str, str]]:
+    """Language and text of each."""
+    text = (DOCS / page).read_text(encoding="utf-8")
+    return re.findall(r"^```(sh|python)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
 
 
 def operations() -> list[tuple[str, str, dict[str, Any]]]:
@@ -80,30 +86,35 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield started
 
 
-def test_the_examples_work(served: Served, tmp_path: Path) -> None:
-    """All of them in their order, as a reader would try them."""
+def tried(page: str, served: Served, folder: Path) -> list[tuple[str, str]]:
+    """All examples of a page in their order, as a reader would try them: each command, and what it prints."""
     if shutil.which("curl") is None:
         pytest.skip("curl is not installed")
     address = served.url.removeprefix("http://")
     environ = os.environ | {"HELLINGER_URL": served.url}
     request_id = ""
     answers: list[tuple[str, str]] = []
-    for language, text in EXAMPLES:
+    for language, text in examples(page):
         text = text.replace("localhost:8000", address)
         if language == "python":
-            exec(compile(text, "docs/service.md", "exec"), {})
+            exec(compile(text, page, "exec"), {})
             continue
         for command in text.replace("\\\n", " ").splitlines():
             filled = command.replace("REQUEST_ID", request_id).replace("curl -s", "curl -sS --fail-with-body", 1)
             if filled.startswith("hellinger "):
                 filled = f"{sys.executable} -m {filled}"
             done = subprocess.run(
-                filled, shell=True, cwd=tmp_path, env=environ, capture_output=True, text=True, check=False
+                filled, shell=True, cwd=folder, env=environ, capture_output=True, text=True, check=False
             )
             assert done.returncode == 0, (command, done.stdout, done.stderr)
             answers.append((command, done.stdout))
             if "/v1/rank" in command:
                 request_id = json.loads(done.stdout)["request_id"]
+    return answers
+
+
+def test_the_examples_work(served: Served, tmp_path: Path) -> None:
+    answers = tried("service.md", served, tmp_path)
     assert len(answers) >= 20
     first = {
         route: answer for command, answer in reversed(answers) for route in re.findall(r"/(?:v1/)?[a-z]+", command)
@@ -116,3 +127,11 @@ def test_the_examples_work(served: Served, tmp_path: Path) -> None:
     assert keyed[0] == keyed[1]
     assert (tmp_path / "rows.jsonl").read_text().count("\n") >= 3
     assert (tmp_path / "rows.parquet").read_bytes().startswith(b"PAR1")
+
+
+def test_an_experiment_runs_from_start_to_decision(served: Served, tmp_path: Path) -> None:
+    answers = dict(tried("run-experiment.md", served, tmp_path))
+    shown = next(answer for command, answer in answers.items() if command.startswith("hellinger experiment show"))
+    assert "sidebar:patient" in shown
+    ended = next(answer for command, answer in answers.items() if command.startswith("hellinger experiment end"))
+    assert "decided: see main" in " ".join(ended.split())
