@@ -14,10 +14,15 @@ from hellinger.engine.allocation import Allocation, check_name, full_name
 from hellinger.engine.drafts import Query
 from hellinger.engine.experiments import UnknownExperimentError
 from hellinger.engine.routing import Routing
-from hellinger.engine.service import Service
+from hellinger.engine.service import Service, make_desk
+from hellinger.engine.settings import Settings
 from hellinger.events import now
-from hellinger.ledger import BUCKETS, Shares, Users, starting
+from hellinger.experiment import readout
+from hellinger.ledger import BUCKETS, Ledger, Shares, Users, starting
 from hellinger.serve import standing
+from hellinger.traffic.contents import from_law
+from hellinger.traffic.months import Log, play
+from hellinger.traffic.world import Plan, World
 from test_phases import item, played
 
 DAY = 24 * 3_600_000
@@ -374,3 +379,32 @@ def test_a_users_number_fills_buckets_evenly() -> None:
 def test_an_older_phase_reads_as_one_with_what_is_usual() -> None:
     older = {"seq": 3, "variants": {"a": "ucb1"}, "weights": {"a": 1.0}, "split": "random", "control": ""}
     assert Allocation.of(older) == Allocation({"a": "ucb1"}, {"a": 1.0})
+
+
+def test_a_ramp_on_the_demos_site_raises_no_alarm() -> None:
+    """1 %, 10 %, then half of the traffic, a day each, looked at all the time."""
+    settings = Settings(variants={"new": "cold-start", "old": "ucb1"}, variant_weights={"new": 1, "old": 99}, seed=1)
+    world = World(Plan(visits=2500.0, abort=0.0), from_law("bimodal"), contents=200, seed=1, start=1_700_000_000_000)
+    desk, log = make_desk(settings, Ledger(), b"salt"), Log(0)
+    ramp = [{"new": 1.0, "old": 99.0}, {"new": 10.0, "old": 90.0}, {"new": 1.0, "old": 1.0}]
+
+    def look(at: int) -> None:
+        day = (at - world.start) // DAY
+        if len(desk.ledger.phases) <= day:
+            plan = Allocation.given(settings).changed(weights=ramp[day])
+            desk.commit_own([log.place(plan.draft(at, after=desk.ledger.phase_place, by="ada"))])
+        _, phases = standing.played(desk.ledger, "main", at)
+        if phases:
+            check = readout(phases).check
+            assert check is not None
+            assert not check.alarm
+
+    look(world.start)
+    made = play(world, desk, world.start + 3 * DAY, log=log, progress=look)
+    assert len(desk.ledger.phases) == 3
+    shares = {key: each.whole().requests for key, each in desk.ledger.series.shares.items()}
+    assert sum(shares.values()) == made.requests > 6000
+    for phase, weights in zip(desk.ledger.phases, ramp, strict=True):
+        its = {name: shares.get((phase["seq"], name), 0) for name in weights}
+        expected = weights["new"] / sum(weights.values())
+        assert abs(its["new"] / sum(its.values()) - expected) < 0.03
