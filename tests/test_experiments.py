@@ -19,7 +19,7 @@ from hellinger.engine.settings import Settings
 from hellinger.events import now
 from hellinger.experiment import readout
 from hellinger.ledger import BUCKETS, Ledger, Shares, Users, starting
-from hellinger.serve import standing
+from hellinger.serve import sentences, standing
 from hellinger.traffic.contents import from_law
 from hellinger.traffic.months import Log, play
 from hellinger.traffic.world import Plan, World
@@ -276,7 +276,7 @@ def test_users_who_keep_their_variant_are_counted_once_and_by_bucket(
         assert not read["sample_ratio"]["alarm"]
         later(monkeypatch, 2 * DAY)
         read = await standing.standing(service)
-        assert standing.STICKY not in read["sentence"]
+        assert sentences.STICKY not in read["sentence"]
         for (_, variant), shares in service.desk.ledger.series.shares.items():
             buckets = shares.settled(now() + 2 * DAY).buckets
             assert buckets is not None
@@ -408,3 +408,24 @@ def test_a_ramp_on_the_demos_site_raises_no_alarm() -> None:
         its = {name: shares.get((phase["seq"], name), 0) for name in weights}
         expected = weights["new"] / sum(weights.values())
         assert abs(its["new"] / sum(its.values()) - expected) < 0.03
+
+
+def test_the_sentence_says_who_closes_in_and_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(service: Service) -> None:
+        await service.describe([item(name) for name in "abc"])
+        series = service.desk.ledger.series
+        for day, (fast, slow) in enumerate([(300, 100)] * 3 + [(300, 270)] * 3):
+            at = service.desk.ledger.phases[0]["at"] - (6 - day) * DAY
+            series.add("a", at, 1000, 1000, fast)
+            series.add("b", at, 1000, 1000, slow)
+        made = await many(service, 600)
+        better = [each for j, each in enumerate(made) if each["variant"] == "a" or j % 3 == 0]
+        await click(service, better)
+        assert (await standing.standing(service))["next"] == "Go on."
+        later(monkeypatch, 2 * DAY)
+        read = await standing.standing(service)
+        assert read["verdict"] == "order"
+        assert "B closes in: 67 % behind in the first half of the time" in read["sentence"]
+        assert read["next"].startswith("Promote A if its lead is large enough")
+
+    played(tmp_path, story, **VARIANTS)

@@ -288,7 +288,8 @@ def experiment_table(told: Mapping[str, Any]) -> Group:
             f"{row['low']:.3%} … {row['high']:.3%}",
             *([_lift(row), f"{row['probability_best']:.1%}"] if several else []),
         )
-    lines: list[Any] = [Text(told["sentence"], style="bold"), Text(), table]
+    lines: list[Any] = [Text(told["sentence"], style="bold"), *([Text(told["next"])] if told["next"] else []), Text()]
+    lines.append(table)
     check = told["sample_ratio"]
     if check is not None and check["alarm"]:
         lines += [

@@ -12,17 +12,10 @@ from hellinger.events import now
 from hellinger.experiment import Clusters, Pages, Phase, Readout, Totals, display_name
 from hellinger.experiment.readout import readout_steps
 from hellinger.ledger import MAIN, Ledger, Series, Share, Shares
+from hellinger.serve import sentences
 from hellinger.serve.models import iso
 
 __all__ = ["experiments", "phases", "played", "series", "standing", "variants"]
-
-
-STICKY = (
-    "Users keep their variant, but rankings of an older version do not say whose they are: "
-    "the intervals are too narrow where users differ."
-)
-"""What has to be said of a sticky split whose users are not known."""
-_JUDGED = ("order", "leader", "open")
 
 
 async def standing(service: Service, name: str = MAIN, control: str | None = None) -> dict[str, Any]:
@@ -69,10 +62,12 @@ async def standing(service: Service, name: str = MAIN, control: str | None = Non
     result = read.as_json()
     settled = sum(row["requests"] for row in result["variants"])
     result["open_requests"] = sum(all_.requests for all_ in whole.values()) - settled
-    _add_to_sentence(result, counted, sticky=sticky, allocation=allocation)
+    unknown = sticky and any(each.impressions and each.clusters is None for phase in counted for each in phase.totals)
+    sentences.complete(result, ledger.series, window=allocation.window or 0, unknown_users=unknown)
     result["guardrail"] = await _guardrail(guarded, allocation, chosen, sticky=sticky)
     if result["guardrail"] is not None:
         result["sentence"] += "".join(f" {text}" for text in result["guardrail"].pop("alarms"))
+    result["next"] = sentences.next_step(result)
     check = result["sample_ratio"]
     if check is not None and check["phase"] is not None:
         check["phase"] = places[check["phase"]]
@@ -89,29 +84,6 @@ def _row(row: dict[str, Any], whole: Share, policy: str) -> dict[str, Any]:
     counts = {f"settled_{what}": row[what] for what in ("requests", "impressions", "reward")}
     every = {"requests": whole.requests, "impressions": int(whole.impressions), "reward": whole.reward}
     return row | every | counts | {"policy": policy}
-
-
-def _add_to_sentence(result: dict[str, Any], played: list[Phase], *, sticky: bool, allocation: Allocation) -> None:
-    waiting = result["open_requests"]
-    if result["verdict"] == "empty" and waiting:
-        span = _span(allocation.window or 0)
-        result["verdict"] = "early"
-        result["sentence"] = (
-            f"Too early to say: a ranking counts here once its reward is final, {span} after it was made, "
-            f"and {waiting:,} {'wait' if waiting > 1 else 'waits'} for that."
-        )
-    unknown = any(each.impressions and each.clusters is None for phase in played for each in phase.totals)
-    if sticky and unknown and result["verdict"] in _JUDGED:
-        result["sentence"] += " " + STICKY
-
-
-def _span(milliseconds: int) -> str:
-    """A length of time in words."""
-    for unit, length in (("day", 86_400_000), ("hour", 3_600_000), ("minute", 60_000)):
-        if milliseconds >= 2 * length or milliseconds == length:
-            number = milliseconds / length
-            return f"{number:.3g} {unit}{'' if number == 1 else 's'}"
-    return f"{milliseconds / 1000:.3g} seconds"
 
 
 async def _guardrail(

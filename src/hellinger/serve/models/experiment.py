@@ -215,6 +215,7 @@ class Experiment(BaseModel):
     )
     verdict: str = Field(description="What it all says, for programs.")
     sentence: str = Field(description="What it all says, for people.")
+    next: str = Field(description="What to do now; empty where nothing is to be decided.")
     open_requests: int = Field(description="Rankings whose reward may still rise: they are in no rate yet.")
     guardrail: Guardrail | None
     title: str

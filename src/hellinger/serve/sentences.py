@@ -1,0 +1,91 @@
+"""What the service says of an experiment beyond the readout's own sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hellinger.experiment import display_name
+from hellinger.ledger import Series
+
+__all__ = ["STICKY", "complete", "next_step"]
+
+STICKY = (
+    "Users keep their variant, but rankings of an older version do not say whose they are: "
+    "the intervals are too narrow where users differ."
+)
+"""What has to be said of a sticky split whose users are not known."""
+FEW = 3
+"""Days, or hours, that each half of the time has at least where rates of the two are compared."""
+REWARDED = 100
+"""Rewards that a variant has at least in each half."""
+
+
+def complete(result: dict[str, Any], series: Series, *, window: int, unknown_users: bool) -> None:
+    """Add to a readout's sentence what follows from time: rankings that are not final, and who closes in."""
+    verdict, waiting = result["verdict"], result["open_requests"]
+    if verdict == "empty" and waiting:
+        result["verdict"] = "early"
+        result["sentence"] = (
+            f"Too early to say: a ranking counts here once its reward is final, {_span(window)} after it was made, "
+            f"and {waiting:,} {'wait' if waiting > 1 else 'waits'} for that."
+        )
+    if verdict in ("leader", "order"):
+        result["sentence"] += _closing_in(series, [row["variant"] for row in result["variants"]])
+    if unknown_users and verdict in ("order", "leader", "open"):
+        result["sentence"] += " " + STICKY
+
+
+def next_step(result: Mapping[str, Any]) -> str:
+    """What to do now; nothing where there is nothing to decide."""
+    verdict, guardrail = result["verdict"], result["guardrail"]
+    if verdict == "split":
+        return "Find out why traffic is not shared as intended; until then decide nothing."
+    if guardrail is not None and guardrail["alarm"]:
+        return f"Stop the variants with more {guardrail['kind']}, or decide that what they earn is worth it."
+    if verdict in ("leader", "order"):
+        best = display_name(result["variants"][0]["variant"])
+        return (
+            f"Promote {best} if its lead is large enough to matter; go on if a slower learner is worth waiting for."
+        )
+    if verdict == "open":
+        return "Go on; stop too if the lift's interval is within what would not matter."
+    return "" if verdict == "single" else "Go on."
+
+
+def _span(milliseconds: int) -> str:
+    """A length of time in words."""
+    for unit, length in (("day", 86_400_000), ("hour", 3_600_000), ("minute", 60_000)):
+        if milliseconds >= 2 * length or milliseconds == length:
+            number = milliseconds / length
+            return f"{number:.3g} {unit}{'' if number == 1 else 's'}"
+    return f"{milliseconds / 1000:.3g} seconds"
+
+
+def _closing_in(series: Series, ranked: list[str]) -> str:
+    """Who was much further behind the first in the first half of the time than in the second, in words."""
+    steps = series.steps["day"] if len(series.steps["day"]) >= 2 * FEW else series.steps["hour"]
+    order = sorted(steps)
+    if len(order) < 2 * FEW:
+        return ""
+    middle = len(order) // 2
+    told = []
+    for name in ranked[1:]:
+        then, lately = (_behind(steps, half, ranked[0], name) for half in (order[:middle], order[middle:]))
+        if then is not None and lately is not None and then > 0.0 and lately < 2.0 / 3.0 * then:
+            gaps = [f"{100 * max(0.0, gap):.2g} %" for gap in (then, lately)]
+            who = display_name(name)
+            told.append(f" {who} closes in: {gaps[0]} behind in the first half of the time, {gaps[1]} in the second.")
+    return "".join(told)
+
+
+def _behind(steps: Mapping[int, Mapping[str, list[float]]], some: list[int], first: str, other: str) -> float | None:
+    """How far below the first's rate the other's was; None where too little was rewarded."""
+    rates = []
+    for name in (first, other):
+        cells = [steps[step][name] for step in some if name in steps[step]]
+        impressions, reward = (sum(cell[place] for cell in cells) for place in (1, 2))
+        if reward < REWARDED:
+            return None
+        rates.append(reward / impressions)
+    return 1.0 - rates[1] / rates[0]
