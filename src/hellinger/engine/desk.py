@@ -192,10 +192,11 @@ class Desk:
             "version": self.versions[variant],
             "chance": chance,
             "segment": query.segment,
-            "user": query.user,
             "random": drawn,
             "counted": self.counted,
             "phase": phase,
+            "since": ledger.catalogue["since"][chosen].tolist() if chosen else [],  # after what many have in common
+            "user": query.user,
             "through": ledger.seq,
             "items": items,
             "scores": scores,

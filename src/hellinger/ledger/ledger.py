@@ -5,8 +5,10 @@ from __future__ import annotations
 from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from importlib.metadata import version
-from typing import Any
+from itertools import chain
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -28,17 +30,39 @@ COMMON = ""
 """Instead of a variant: counts imported from elsewhere, which every variant learns from."""
 
 Placed = tuple[int, tuple[Row, Any]]
-"""An event's place in the log, the event, and its fields."""
+"""An event's place in the log, the event, and its fields; None for those of a ranking that are not read yet."""
 
 _Change = tuple[int, float, float, float, str]
 """A slot, impressions, rewards; its ranking's reward now, and segment."""
+
+_SINCE = ',"since":['
+"""What begins the places of its items in the body of a ranking: no text has it, where quotes are escaped."""
+
+
+class _Head(NamedTuple):
+    """What the body of a ranking has before the places of its items: the same text in very many rankings."""
+
+    variant: str
+    segment: str
+    counted: bool
+    phase: int
+
+
+@lru_cache(4096)
+def _head(text: str) -> _Head | None:
+    """The fields in the beginning of a body; None where it has not all of them."""
+    try:
+        fields = orjson.loads(text + "}")
+        return _Head(fields["variant"], fields["segment"] or "", fields["counted"], fields["phase"])
+    except (ValueError, KeyError):
+        return None
 
 
 def placed(events: Iterable[Logged]) -> Iterator[Placed]:
     """Events of the log, as :meth:`Ledger.apply` takes them."""
     for event in events:
         try:
-            said = event.said
+            said = None if event.kind == "rank" else event.said
         except (ValueError, KeyError, TypeError) as error:
             raise EventError(event.seq, event.kind, event.key, f"its body is damaged ({error!r})") from error
         yield event.seq, (event.row, said)
@@ -66,6 +90,8 @@ class Ledger:
         self._gathered: defaultdict[tuple[int, str], list[_Change]] = defaultdict(list)
         """Feedback and confirmations not counted yet, by phase and variant, in the log's order, all of one minute."""
         self._minute = 0
+        self._unread: defaultdict[tuple[_Head, int], list[str]] = defaultdict(list)
+        """Rankings not counted yet, by what they have in common and minute: the places of their items, as text."""
 
     # Events -------------------------------------------------------------------------------------------
 
@@ -89,8 +115,8 @@ class Ledger:
         the ranking for its item, where that is known already. Where this raises, the ledger is no longer the fold of
         any log, and has to be made anew.
 
-        Feedback, by far the most of all, is gathered and counted together: this loop is as short as it can be, since
-        all throughput passes here.
+        Feedback, and rankings that other copies made, are gathered and counted together: this loop is as short as it
+        can be, since all throughput passes here.
         """
         changes, own = Changes(), known or {}
         find, gathered = self.requests.held.get, self._gathered
@@ -118,7 +144,10 @@ class Ledger:
                             slot = (request.slots if request.version == forgets else self.slots_of(request))[position]
                             gathered[request.phase, variant].append((slot, shown, rise, request.reward, segment))
                 elif kind == "rank":
-                    self._rank(key, own[key] if key in own else Request.of(at, said), changes)
+                    if key in own:
+                        self._rank(key, own[key], changes)
+                    elif said is not None or not self._gather(key, at, body):
+                        self._rank(key, Request.of(at, said or orjson.loads(body)), changes)
                 elif kind == "seen":
                     self._seen(at, said, changes)
                     minute = self._minute
@@ -145,7 +174,40 @@ class Ledger:
             self._minute = at - at % MINUTE
         return self._minute
 
+    def _gather(self, name: str, at: int, body: str) -> bool:
+        """Remember a ranking and have it counted with others, unread; whether its body allows that."""
+        start = body.find(_SINCE)
+        end = body.find("]", start)
+        if start < 0 or end < 0 or body[-1] != "}" or (head := _head(body[:start])) is None:
+            return False
+        self._unread[head, at // MINUTE].append(body[start + len(_SINCE) : end])
+        self.requests.put(name, Request.unread(at, body))
+        return True
+
+    def _count_unread(self, changes: Changes) -> None:
+        """Count rankings that were gathered."""
+        parts = [list(filter(None, texts)) for texts in self._unread.values()]  # some showed nothing
+        sizes = [[text.count(",") + 1 for text in texts] for texts in parts]
+        added = np.fromstring(",".join(chain.from_iterable(parts)), np.int64, sep=",")
+        slots, start = self.catalogue.find(added), 0
+        for ((head, minute), texts), size in zip(self._unread.items(), sizes, strict=True):
+            end = start + sum(size)
+            shown = end - start if head.counted else 0
+            self.series.add(head.variant, minute * MINUTE, len(texts), shown, 0)
+            self.series.share(head.phase, head.variant).opened(max(size, default=0), shown, len(texts))
+            if shown:
+                its = slots[start:end]
+                if its.min() < 0:
+                    its = its[its >= 0]
+                changes.counted[head.variant, head.segment].append(its)
+                for counts in self._both(head.variant, head.segment):
+                    counts.show_many(its, shown - its.size)
+            start = end
+        self._unread.clear()
+
     def _count_gathered(self, changes: Changes) -> None:
+        if self._unread:
+            self._count_unread(changes)
         for (phase, variant), rows in self._gathered.items():
             columns: Any = zip(*rows, strict=True)
             slots, *counted, segments = columns

@@ -6,7 +6,9 @@ from array import array
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import orjson
 
 from hellinger.events import Logged
 
@@ -16,9 +18,14 @@ _NONE = array("i")
 
 
 class Request:
-    """One ranking: who made it, what it showed, and what has come of it so far."""
+    """One ranking: who made it, what it showed, and what has come of it so far.
+
+    Of most rankings that other copies have made nothing is ever asked: :meth:`unread` makes one whose event is read
+    when anything is.
+    """
 
     __slots__ = (
+        "_body",
         "at",
         "counted",
         "given",
@@ -26,6 +33,7 @@ class Request:
         "phase",
         "reward",
         "seen",
+        "size",
         "slots",
         "sums",
         "through",
@@ -50,6 +58,8 @@ class Request:
         self.at = at
         self.through = through
         self.items = items
+        self.size = 1_000 + 20 * len(items)
+        """About how many bytes it takes, with some feedback; the names of items are the catalogue's own."""
         self.slots = slots
         """The contents that bore these names, −1 for one no longer there: see :meth:`Ledger.slots_of`."""
         self.version = version
@@ -77,11 +87,6 @@ class Request:
         """Of what users; empty for none."""
         return self.whose[1]
 
-    @property
-    def size(self) -> int:
-        """About how many bytes it takes, with some feedback; the names of items are the catalogue's own."""
-        return 1_000 + 20 * len(self.items)
-
     @classmethod
     def of(cls, at: int, fields: dict[str, Any]) -> Request:
         """The request of a ``rank`` event."""
@@ -89,6 +94,28 @@ class Request:
         segment = fields["segment"] or ""
         phase = fields.get("phase", 0)  # an older log has none
         return cls(fields["variant"], segment, at, fields["through"], items, counted=fields["counted"], phase=phase)
+
+    @classmethod
+    def unread(cls, at: int, body: str) -> Request:
+        """The request of a ``rank`` event with this body."""
+        request = cls.__new__(cls)
+        request.at = at
+        request.size = 700 + len(body)
+        request._body = body
+        return request
+
+    if not TYPE_CHECKING:  # a type checker would take every name for one that it has
+
+        def __getattr__(self, name: str) -> Any:
+            if name == "_body":
+                raise AttributeError(name)
+            size, read = self.size, Request.of(self.at, orjson.loads(self._body))
+            for each in Request.__slots__:
+                if each != "_body":
+                    setattr(self, each, getattr(read, each))
+            self.size = size  # by which it was counted
+            del self._body
+            return getattr(self, name)
 
     def position(self, item: str) -> int:
         """Where an item stands in the ranking, from 0; −1 if it does not."""

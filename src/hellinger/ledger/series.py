@@ -47,11 +47,11 @@ class Share:
         self.largest = largest
         self.most = most
 
-    def opened(self, size: int, shown: int) -> None:
-        """A request showed so many items, of which so many count at once."""
-        self.requests += 1
+    def opened(self, size: int, shown: int, requests: int = 1) -> None:
+        """A request showed so many items, of which so many count at once; or several requests, ``size`` at most each."""
+        self.requests += requests
         self.impressions += shown
-        self.count += 1
+        self.count += requests
         self.largest = max(self.largest, size)
 
     def rose(self, reward: npt.NDArray[np.float64], rise: npt.NDArray[np.float64], shown: float) -> None:
