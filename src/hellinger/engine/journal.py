@@ -37,7 +37,8 @@ FAR = 5 * READ
 SLICE = 250
 """Events that are applied at once, while rankings wait: a millisecond or two."""
 _LIGHT = {"rank", "feedback", "seen"}
-"""Kinds of this copy's own events that take a microsecond or two each: as many are applied at once as are written."""
+"""Kinds of events that take some microseconds each. Of this copy's own as many are applied at once as are written, of
+others' as many as are read, where nobody was ranked for since the last ones: 1,000 take half the time of 4 × 250."""
 
 
 async def pause(begun: float) -> None:
@@ -84,7 +85,19 @@ class _Entry:
 class _Batch:
     """What the log has got: events of others, and after them entries of this copy with their places."""
 
-    __slots__ = ("_events", "_left", "_lost", "_mine", "_size", "_thread", "applied", "entries", "holds", "places")
+    __slots__ = (
+        "_events",
+        "_follows",
+        "_left",
+        "_lost",
+        "_mine",
+        "_size",
+        "_thread",
+        "applied",
+        "entries",
+        "holds",
+        "places",
+    )
 
     def __init__(
         self,
@@ -114,10 +127,14 @@ class _Batch:
         self._left = len(events) + sum(map(len, places))
         kinds = {kind for entry in entries for (_, kind, _, _), _ in entry.drafts[:1]}  # one in each entry
         self._size = ENOUGH if not events and kinds <= _LIGHT else SLICE
+        self._follows = not entries and {event.kind for event in events} <= _LIGHT
+        """Whether this has only such events of others."""
 
     def apply(self, desk: Desk) -> bool:
         """Apply a slice; whether it was the last."""
         size = self._size
+        if self._follows and not desk.state.made:  # nobody is waiting for a ranking: the larger, the cheaper
+            size = READ
         events, thread = self._events[:size], self._thread
         self._events, self._thread = self._events[size:], []
         desk.forget(self._lost)

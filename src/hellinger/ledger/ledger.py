@@ -8,12 +8,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from importlib.metadata import version
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import orjson
 
+from hellinger.errors import require
 from hellinger.events import Logged, Row
 from hellinger.ledger.catalogue import DELETED, EXPIRED, HIDDEN, SHOWN, STATES, Catalogue
 from hellinger.ledger.changes import Changes
@@ -39,21 +40,23 @@ _SINCE = ',"since":['
 """What begins the places of its items in the body of a ranking: no text has it, where quotes are escaped."""
 
 
-class _Head(NamedTuple):
+class _Head:
     """What the body of a ranking has before the places of its items: the same text in very many rankings."""
 
-    variant: str
-    segment: str
-    counted: bool
-    phase: int
+    __slots__ = ("counted", "phase", "segment", "variant")
+
+    def __init__(self, fields: dict[str, Any]) -> None:
+        self.variant: str = fields["variant"]
+        self.segment: str = fields["segment"] or ""
+        self.counted: bool = fields["counted"]
+        self.phase: int = fields["phase"]
 
 
 @lru_cache(4096)
 def _head(text: str) -> _Head | None:
     """The fields in the beginning of a body; None where it has not all of them."""
     try:
-        fields = orjson.loads(text + "}")
-        return _Head(fields["variant"], fields["segment"] or "", fields["counted"], fields["phase"])
+        return _Head(orjson.loads(text + "}"))
     except (ValueError, KeyError):
         return None
 
@@ -61,11 +64,12 @@ def _head(text: str) -> _Head | None:
 def placed(events: Iterable[Logged]) -> Iterator[Placed]:
     """Events of the log, as :meth:`Ledger.apply` takes them."""
     for event in events:
+        seq, key, kind, at, body = event
         try:
-            said = None if event.kind == "rank" else event.said
+            said = None if kind == "rank" else event.said
         except (ValueError, KeyError, TypeError) as error:
-            raise EventError(event.seq, event.kind, event.key, f"its body is damaged ({error!r})") from error
-        yield event.seq, (event.row, said)
+            raise EventError(seq, kind, key, f"its body is damaged ({error!r})") from error
+        yield seq, ((key, kind, at, body), said)
 
 
 class Ledger:
@@ -119,14 +123,16 @@ class Ledger:
         can be, since all throughput passes here.
         """
         changes, own = Changes(), known or {}
-        find, gathered = self.requests.held.get, self._gathered
+        held, gathered = self.requests.held.get, self._gathered
         forgets = self.catalogue.version
         minute, seq, key, kind = self._minute, self.seq, "", ""
         try:
             for seq, ((key, kind, at, body), said) in events:
                 if kind == "feedback":
                     name, item, what, points, late, _ = said
-                    request = find(name)
+                    request = held(name)
+                    if isinstance(request, tuple):
+                        request = self.requests.find(name)
                     # None if it was compacted away: older than anything that could still be learned
                     if request is not None and (position := item if type(item) is int else request.position(item)) >= 0:
                         given = request.given
@@ -181,7 +187,7 @@ class Ledger:
         if start < 0 or end < 0 or body[-1] != "}" or (head := _head(body[:start])) is None:
             return False
         self._unread[head, at // MINUTE].append(body[start + len(_SINCE) : end])
-        self.requests.put(name, Request.unread(at, body))
+        self.requests.put_unread(name, at, body)
         return True
 
     def _count_unread(self, changes: Changes) -> None:
@@ -189,6 +195,7 @@ class Ledger:
         parts = [list(filter(None, texts)) for texts in self._unread.values()]  # some showed nothing
         sizes = [[text.count(",") + 1 for text in texts] for texts in parts]
         added = np.fromstring(",".join(chain.from_iterable(parts)), np.int64, sep=",")
+        require(added.size == sum(map(sum, sizes)), "places of items are whole numbers", places=added.size)
         slots, start = self.catalogue.find(added), 0
         for ((head, minute), texts), size in zip(self._unread.items(), sizes, strict=True):
             end = start + sum(size)
@@ -204,6 +211,7 @@ class Ledger:
                     counts.show_many(its, shown - its.size)
             start = end
         self._unread.clear()
+        self.requests.evict()
 
     def _count_gathered(self, changes: Changes) -> None:
         if self._unread:
@@ -264,7 +272,7 @@ class Ledger:
         return request.slots
 
     def _seen(self, at: int, fields: dict[str, Any], changes: Changes) -> None:
-        request = self.requests.held.get(fields["request"])
+        request = self.requests.find(fields["request"])
         if request is None:
             return
         position = request.position(fields["item"])

@@ -6,26 +6,26 @@ from array import array
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
 from hellinger.events import Logged
 
-__all__ = ["Request", "Requests", "request_of", "spoken_of"]
+__all__ = ["Request", "Requests", "Unread", "request_of", "spoken_of"]
 
 _NONE = array("i")
 
+Unread = tuple[int, str]
+"""Time and body of a ranking's event: of most rankings that other copies have made nothing is ever asked."""
+_UNREAD = 400
+"""Bytes that one takes besides its body."""
+
 
 class Request:
-    """One ranking: who made it, what it showed, and what has come of it so far.
-
-    Of most rankings that other copies have made nothing is ever asked: :meth:`unread` makes one whose event is read
-    when anything is.
-    """
+    """One ranking: who made it, what it showed, and what has come of it so far."""
 
     __slots__ = (
-        "_body",
         "at",
         "counted",
         "given",
@@ -33,7 +33,6 @@ class Request:
         "phase",
         "reward",
         "seen",
-        "size",
         "slots",
         "sums",
         "through",
@@ -58,8 +57,6 @@ class Request:
         self.at = at
         self.through = through
         self.items = items
-        self.size = 1_000 + 20 * len(items)
-        """About how many bytes it takes, with some feedback; the names of items are the catalogue's own."""
         self.slots = slots
         """The contents that bore these names, −1 for one no longer there: see :meth:`Ledger.slots_of`."""
         self.version = version
@@ -87,6 +84,11 @@ class Request:
         """Of what users; empty for none."""
         return self.whose[1]
 
+    @property
+    def size(self) -> int:
+        """About how many bytes it takes, with some feedback; the names of items are the catalogue's own."""
+        return 1_000 + 20 * len(self.items)
+
     @classmethod
     def of(cls, at: int, fields: dict[str, Any]) -> Request:
         """The request of a ``rank`` event."""
@@ -94,28 +96,6 @@ class Request:
         segment = fields["segment"] or ""
         phase = fields.get("phase", 0)  # an older log has none
         return cls(fields["variant"], segment, at, fields["through"], items, counted=fields["counted"], phase=phase)
-
-    @classmethod
-    def unread(cls, at: int, body: str) -> Request:
-        """The request of a ``rank`` event with this body."""
-        request = cls.__new__(cls)
-        request.at = at
-        request.size = 700 + len(body)
-        request._body = body
-        return request
-
-    if not TYPE_CHECKING:  # a type checker would take every name for one that it has
-
-        def __getattr__(self, name: str) -> Any:
-            if name == "_body":
-                raise AttributeError(name)
-            size, read = self.size, Request.of(self.at, orjson.loads(self._body))
-            for each in Request.__slots__:
-                if each != "_body":
-                    setattr(self, each, getattr(read, each))
-            self.size = size  # by which it was counted
-            del self._body
-            return getattr(self, name)
 
     def position(self, item: str) -> int:
         """Where an item stands in the ranking, from 0; −1 if it does not."""
@@ -173,8 +153,8 @@ class Requests:
         self.most_bytes = most_bytes
         self.bytes = 0
         """What they take."""
-        self.held: OrderedDict[str, Request] = OrderedDict()
-        """By name, the one longest unused first."""
+        self.held: OrderedDict[str, Request | Unread] = OrderedDict()
+        """By name, the one longest unused first; not all are read yet."""
         self._pins: dict[str, int] = {}
 
     def __len__(self) -> int:
@@ -185,25 +165,43 @@ class Requests:
 
     def get(self, name: str) -> Request | None:
         """The request of this name, if it is in memory."""
-        request = self.held.get(name)
+        request = self.find(name)
         if request is not None:
             self.held.move_to_end(name)
+        return request
+
+    def find(self, name: str) -> Request | None:
+        """The same without noting the use."""
+        request = self.held.get(name)
+        if isinstance(request, tuple):
+            self.bytes -= _size(request)
+            at, body = request
+            request = self.held[name] = Request.of(at, orjson.loads(body))
+            self.bytes += _size(request)
         return request
 
     def put(self, name: str, request: Request) -> None:
         """Hold a request; the one longest unused goes where there are too many."""
         if name in self.held:
-            self.bytes -= self.held[name].size
+            self.bytes -= _size(self.held[name])
         self.held[name] = request
-        self.bytes += request.size
-        self._evict()
+        self.bytes += _size(request)
+        self.evict()
+
+    def put_unread(self, name: str, at: int, body: str) -> None:
+        """Hold a request that is read when it is asked for; none goes before :meth:`evict`."""
+        if name in self.held:
+            self.bytes -= _size(self.held[name])
+        self.held[name] = at, body
+        self.bytes += _UNREAD + len(body)
 
     def set_memory(self, most_bytes: int) -> None:
         """Let them take so many bytes at most."""
         self.most_bytes = most_bytes
-        self._evict()
+        self.evict()
 
-    def _evict(self) -> None:
+    def evict(self) -> None:
+        """Let go of those longest unused, while there are too many."""
         while len(self.held) > self.limit + len(self._pins) or (
             self.bytes > self.most_bytes and len(self.held) > len(self._pins)
         ):
@@ -211,7 +209,7 @@ class Requests:
             if oldest in self._pins:
                 self.held[oldest] = other
             else:
-                self.bytes -= other.size
+                self.bytes -= _size(other)
 
     def pin(self, names: Iterable[str]) -> None:
         """Hold on to these from when they come, or now, until they are released."""
@@ -227,7 +225,7 @@ class Requests:
                 del pins[name]
             else:
                 pins[name] -= 1
-        self._evict()
+        self.evict()
 
     @contextmanager
     def pinned(self, names: Iterable[str]) -> Iterator[None]:
@@ -259,6 +257,11 @@ class Requests:
         for name, request in fresh.items():
             self.put(name, request)
         return list(fresh.values())
+
+
+def _size(request: Request | Unread) -> int:
+    """About how many bytes it takes."""
+    return _UNREAD + len(request[1]) if isinstance(request, tuple) else request.size
 
 
 def spoken_of(events: Iterable[Logged]) -> list[str]:
