@@ -73,6 +73,8 @@ class Catalogue:
         """The slots that they were given."""
         self._additions = 0
         """How many there are."""
+        self._guesses: npt.NDArray[np.int64] = np.zeros(64, np.int64)
+        """The slot of the item that was last added at a place with these lowest bits: nearly always the one sought."""
 
     def __len__(self) -> int:
         return len(self.slots)
@@ -94,8 +96,8 @@ class Catalogue:
             self.ids.append(name)
             self._tag_items[0] += 1
         self.slots[name] = slot
-        self.columns["since"][slot] = self.newest = since
         self._note_addition(since, slot)
+        self.columns["since"][slot] = self.newest = since
         self.columns["added_at"][slot] = at
         self.live += 1
         return slot
@@ -109,6 +111,9 @@ class Catalogue:
         self._added[self._additions] = since
         self._added_slots[self._additions] = slot
         self._additions += 1
+        if 2 * self._additions > self._guesses.size:
+            self._guess()
+        self._guesses[since & (self._guesses.size - 1)] = slot
 
     def _index(self) -> None:
         """Have the places of the present items alone in the index."""
@@ -116,16 +121,27 @@ class Catalogue:
         slots = np.argsort(since, kind="stable")
         slots = slots[since[slots] > 0]
         self._added, self._added_slots, self._additions = since[slots], slots, slots.size
+        self._guess()
+
+    def _guess(self) -> None:
+        self._guesses = np.zeros(1 << (4 * self._additions + 63).bit_length(), np.int64)
+        self._guesses[self._added[: self._additions] & (self._guesses.size - 1)] = self._added_slots[: self._additions]
 
     def find(self, added: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Slots of the items that were added at these places in the log; −1 for one that was deleted or forgotten."""
         if not self._additions:
             return np.full(added.size, -1)
-        places = np.searchsorted(self._added[: self._additions], added)
-        slots = self._added_slots[np.minimum(places, self._additions - 1)]
+        since, state = self.columns["since"], self.columns["state"]
+        slots: npt.NDArray[np.int64] = self._guesses[added & (self._guesses.size - 1)]
+        wrong = np.flatnonzero(since[slots] != added)
+        if wrong.size:
+            places = np.searchsorted(self._added[: self._additions], added[wrong])
+            slots[wrong] = self._added_slots[np.minimum(places, self._additions - 1)]
         # the slot of one that was forgotten may be another's by now
-        there = (self.columns["since"][slots] == added) & (self.columns["state"][slots] != DELETED)
-        return slots if there.all() else np.where(there, slots, -1)
+        gone = (since[slots] != added) if wrong.size else np.zeros(added.size, np.bool_)
+        gone |= state[slots] == DELETED
+        slots[gone] = -1
+        return slots
 
     def describe(self, slot: int, *, said: int, tags: tuple[str, ...], expires_at: int, body: str) -> None:
         """Take what was last said of an item: ``body`` is the text of the event."""
