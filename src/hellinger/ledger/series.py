@@ -48,7 +48,7 @@ class Share:
         self.most = most
 
     def opened(self, size: int, shown: int, requests: int = 1) -> None:
-        """A request showed so many items, of which so many count at once; or several requests, ``size`` at most each."""
+        """A request showed so many items, of which so many count at once; or several, the largest of them so many."""
         self.requests += requests
         self.impressions += shown
         self.count += requests
