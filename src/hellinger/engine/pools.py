@@ -23,7 +23,7 @@ Learning = Literal["isolated", "shared"]
 SLICE = 500
 """Items that a pool takes in at once, while rankings wait: a millisecond or two."""
 MANY = 20_000
-"""Items whose counts are looked up later where more change at once, as by an import; a slice of rankings seldom has so many."""
+"""Items whose counts are looked up later where more change at once, as by an import; rankings seldom show so many."""
 
 
 class _Derived:
