@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pytest
 
+from hellinger.engine import experiments
 from hellinger.engine import service as module
 from hellinger.engine.desk import Desk
 from hellinger.engine.drafts import Draft, Feedback, Query
@@ -189,6 +190,40 @@ def test_what_others_wrote_is_applied_a_page_at_a_time(tmp_path: Path, monkeypat
             assert len((await service.rank(Query(100)))["items"]) == 1  # what it knew when it was asked
             assert len(service.desk.ledger.catalogue) == 96
             assert max(sizes) == 10
+
+    run(scenario)
+
+
+def test_who_makes_no_rankings_follows_in_larger_slices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hellinger.engine.journal.SLICE", 10)
+    sizes: list[int] = []
+    commit = Desk.commit
+
+    def counted(self: Desk, events: Any, thread: Any = (), own: Any = ()) -> None:
+        sizes.append(len(events))
+        commit(self, events, thread, own)
+
+    async def scenario() -> None:
+        async with running(tmp_path, poll_ms=20) as (service, trouble):
+            await service.describe(items("a"))
+            fields = await service.rank(Query(1))
+            ledger = service.desk.ledger
+            monkeypatch.setattr(Desk, "commit", counted)
+            for made, expected in ((0, [45]), (1, [10, 35])):  # 1: a ranking was made since the log was applied
+                sizes.clear()
+                service.desk.state.made = made
+                others = [Event.of(f"{made}-{n:020}", "rank", 1, fields) for n in range(45)]
+                last = trouble._store.append(others, 0).seqs[-1]
+                while ledger.seq != last:
+                    await asyncio.sleep(0.001)
+                assert sizes == expected
+            sizes.clear()
+            service.desk.state.made = 0
+            more = [Event.of(f"item/{n}", "item", 1, items(f"x{n}")[0]) for n in range(45)]
+            last = trouble._store.append(more, 0).seqs[-1]
+            while ledger.seq != last:
+                await asyncio.sleep(0.001)
+            assert max(sizes) == 10, "items take longer"
 
     run(scenario)
 
@@ -401,7 +436,8 @@ def test_a_compaction_that_ends_in_between(tmp_path: Path, monkeypatch: pytest.M
 
     async def scenario() -> None:
         at = 1_700_000_000_000
-        monkeypatch.setattr(module, "now", lambda: at)
+        for each in (module, experiments):
+            monkeypatch.setattr(each, "now", lambda: at)
         async with running(tmp_path) as (service, trouble):
             await service.describe(items("a", "b"))
             rankings = [await service.rank(Query(2)) for _ in range(5)]

@@ -203,6 +203,12 @@ def _request() -> Request:
     return Request("one", "", START, 1, ("a",), counted=True)
 
 
+def _found(ledger: Ledger, name: str) -> Request:
+    found = ledger.requests.find(name)
+    assert found is not None
+    return found
+
+
 def test_requests_keep_those_that_are_needed() -> None:
     requests = Requests(2)
     first = _request()
@@ -318,7 +324,7 @@ def test_remembered_rankings_are_limited_in_bytes_and_share_their_names() -> Non
     ledger = Ledger()
     ledger.apply(placed(log))
     own = {id(name) for name in ledger.catalogue.ids}
-    assert {id(item) for request in ledger.requests.held.values() for item in request.items} <= own
+    assert {id(item) for name in ledger.requests.held for item in _found(ledger, name).items} <= own
     assert len(ledger.requests) == 20
     ledger.requests.set_memory(ledger.requests.bytes // 2)
     assert len(ledger.requests) == 10

@@ -6,8 +6,8 @@ milliseconds since 1970; and a ``body``, JSON text with the fields named here.
 =========== ============================ ===========================================================================
 kind        key                          body
 =========== ============================ ===========================================================================
-rank        request                      experiment, phase, variant, policy, version, chance, segment, user, placement,
-                                         unit, random, counted, through, items, scores, propensities
+rank        request                      experiment, variant, policy, version, chance, segment, random, counted, phase,
+                                         since, user, placement, unit, through, items, scores, propensities
 feedback    request/kind/item            points, late, happened; what the key says is among its fields
 seen        request/seen!/item           request, item
 item        item/token                   id, tags, expires_at, metadata: added, or changed where it was there already
@@ -22,10 +22,11 @@ experiment  experiment/after             name, variants, weights, split, control
 =========== ============================ ===========================================================================
 
 ``through`` is the place in the log up to which the ranking knew the catalogue: an impression belongs to the content
-that bore the name at that place, not to a later one of the same name. ``after`` is the place of the prior before, or of
-the phase before, so that only one can follow it. ``unit`` is a hash of the user where users keep their variant, else
-−1. Every kind that is added to this list has a ``writer``, the version that wrote it: an older version, which does not
-know the kind, says it.
+that bore the name at that place, not to a later one of the same name. ``since`` has the places in the log where the
+items were added, by which other copies count them without reading the rest: what very many rankings have in common
+stands before it. ``after`` is the place of the prior before, or of the phase before, so that only one can follow it.
+``unit`` is a hash of the user where users keep their variant, else −1. Every kind that is added to this list has a
+``writer``, the version that wrote it: an older version, which does not know the kind, says it.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -33,13 +34,19 @@ class Due(NamedTuple):
     tag_sets: list[tuple[str, ...]]
 
 
+@lru_cache
+def _learns_prior(spec: str) -> bool:
+    """Whether a policy learns a prior; asked four times a second, and a spec takes a while to read."""
+    found = policy_of(spec)
+    return found is not None and found.rule.learns_prior
+
+
 def due(state: State) -> list[Due]:
     """Priors that have seen enough impressions since they were last fitted; by what the log says alone."""
     ledger, catalogue, found = state.ledger, state.ledger.catalogue, []
     pools = state.pools
     for variant in pools.variants:
-        played = policy_of(pools.variants[variant])
-        if played is None or not played.rule.learns_prior:
+        if not _learns_prior(pools.variants[variant]):
             continue
         sources = pools.sources(variant)
         for segment in ("", *pools.segments(variant)):

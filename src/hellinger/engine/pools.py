@@ -21,8 +21,8 @@ __all__ = ["SLICE", "Pools"]
 
 SLICE = 500
 """Items that a pool takes in at once, while rankings wait: a millisecond or two."""
-MANY = 2_000
-"""Items whose counts are looked up later where more change at once, as by an import; feedback never counts so many."""
+MANY = 20_000
+"""Items whose counts are looked up later where more change at once, as by an import; rankings seldom show so many."""
 
 
 class _Derived:
@@ -342,8 +342,8 @@ class Pools:
         for each, derived in self._counting(variant, segment):
             if slots.size > MANY:
                 derived.expect(slots)
-            elif (here := slots[derived.pool.contains(slots)]).size:
-                derived.pool.set_counts(here, *self.sums(variant, here, each))
+            elif slots.size:
+                derived.pool.set_counts(slots, *self.sums(variant, slots, each), skip_absent=True)
             derived.pool.rounds = self._rounds(variant, each)
         self._collect(variant)
 

@@ -94,4 +94,4 @@ class State:
 
     def find(self, name: str) -> Request | None:
         """The same without noting the use."""
-        return self.ledger.requests.held.get(name) or self.overlay.rankings.get(name)
+        return self.ledger.requests.find(name) or self.overlay.rankings.get(name)

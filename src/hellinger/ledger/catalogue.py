@@ -67,6 +67,14 @@ class Catalogue:
         """Contents that are shown."""
         self.newest = 0
         """Where in the log the last item was added."""
+        self._added: npt.NDArray[np.int64] = np.zeros(0, np.int64)
+        """The places in the log where items were added, in order, those of forgotten items too; longer than used."""
+        self._added_slots: npt.NDArray[np.int64] = np.zeros(0, np.int64)
+        """The slots that they were given."""
+        self._additions = 0
+        """How many there are."""
+        self._guesses: npt.NDArray[np.int64] = np.zeros(64, np.int64)
+        """The slot of the item that was last added at a place with these lowest bits: nearly always the one sought."""
 
     def __len__(self) -> int:
         return len(self.slots)
@@ -88,10 +96,52 @@ class Catalogue:
             self.ids.append(name)
             self._tag_items[0] += 1
         self.slots[name] = slot
+        self._note_addition(since, slot)
         self.columns["since"][slot] = self.newest = since
         self.columns["added_at"][slot] = at
         self.live += 1
         return slot
+
+    def _note_addition(self, since: int, slot: int) -> None:
+        if self._additions == self._added.size:
+            if self._additions >= 2 * len(self.ids):
+                self._index()
+            self._added = grown(self._added, self._additions + 1)
+            self._added_slots = grown(self._added_slots, self._additions + 1)
+        self._added[self._additions] = since
+        self._added_slots[self._additions] = slot
+        self._additions += 1
+        if 2 * self._additions > self._guesses.size:
+            self._guess()
+        self._guesses[since & (self._guesses.size - 1)] = slot
+
+    def _index(self) -> None:
+        """Have the places of the present items alone in the index."""
+        since = self.added()
+        slots = np.argsort(since, kind="stable")
+        slots = slots[since[slots] > 0]
+        self._added, self._added_slots, self._additions = since[slots], slots, slots.size
+        self._guess()
+
+    def _guess(self) -> None:
+        self._guesses = np.zeros(1 << (4 * self._additions + 63).bit_length(), np.int64)
+        self._guesses[self._added[: self._additions] & (self._guesses.size - 1)] = self._added_slots[: self._additions]
+
+    def find(self, added: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Slots of the items that were added at these places in the log; −1 for one that was deleted or forgotten."""
+        if not self._additions:
+            return np.full(added.size, -1)
+        since, state = self.columns["since"], self.columns["state"]
+        slots: npt.NDArray[np.int64] = self._guesses[added & (self._guesses.size - 1)]
+        wrong = np.flatnonzero(since[slots] != added)
+        if wrong.size:
+            places = np.searchsorted(self._added[: self._additions], added[wrong])
+            slots[wrong] = self._added_slots[np.minimum(places, self._additions - 1)]
+        # the slot of one that was forgotten may be another's by now
+        gone = (since[slots] != added) if wrong.size else np.zeros(added.size, np.bool_)
+        gone |= state[slots] == DELETED
+        slots[gone] = -1
+        return slots
 
     def describe(self, slot: int, *, said: int, tags: tuple[str, ...], expires_at: int, body: str) -> None:
         """Take what was last said of an item: ``body`` is the text of the event."""
@@ -132,6 +182,7 @@ class Catalogue:
         state, since = self.columns["state"], self.columns["since"]
         self.live = int((state == SHOWN).sum())
         self.newest = int(since.max(initial=0))
+        self._index()
         left = np.flatnonzero(state == EXPIRED)
         left = left[np.argsort(self.columns["left_at"][left], kind="stable")]
         self.left = dict(zip(since[left].tolist(), left.tolist(), strict=True))

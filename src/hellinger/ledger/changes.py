@@ -26,7 +26,7 @@ class Changes:
     forgotten
         Slots whose items were forgotten, among ``items`` too: new items may have them already.
     rankings
-        Rankings that were counted, by name.
+        Rankings that were counted one by one, by name; items of others are in ``counted``.
     counted
         Slots with other counts, by variant and segment, but for those of ``rankings``.
     priors

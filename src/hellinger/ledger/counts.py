@@ -59,6 +59,13 @@ class Counts:
         if self._waiting > 1_000:  # not more: rankings wait meanwhile
             self._add_shown()
 
+    def show_many(self, slots: Slots, deleted: float = 0.0) -> None:
+        """The same for the items of many rankings, each as often as it was shown."""
+        self.rounds += slots.size + deleted
+        if slots.size:
+            self._reach(int(slots.max()) + 1)
+            np.add.at(self._n, slots, 1.0)
+
     def add(self, slots: Slots, n: Floats, s: Floats, deleted: float = 0.0) -> None:
         """Add to the counts of some items; ``deleted`` impressions were of deleted items."""
         self.rounds += float(n.sum()) + deleted

@@ -5,13 +5,16 @@ from __future__ import annotations
 from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from importlib.metadata import version
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import orjson
 
+from hellinger.errors import require
 from hellinger.events import Logged, Row
 from hellinger.ledger.catalogue import DELETED, EXPIRED, HIDDEN, SHOWN, STATES, Catalogue
 from hellinger.ledger.changes import Changes
@@ -29,7 +32,7 @@ COMMON = ""
 """Instead of a variant: counts imported from elsewhere, which every variant learns from."""
 
 Placed = tuple[int, tuple[Row, Any]]
-"""An event's place in the log, the event, and its fields."""
+"""An event's place in the log, the event, and its fields; None for those of a ranking that are not read yet."""
 
 _START = "\0"
 
@@ -45,14 +48,40 @@ def starting(variant: str) -> str:
     return _START + variant
 
 
+_SINCE = ',"since":['
+"""What begins the places of its items in the body of a ranking: no text has it, where quotes are escaped."""
+
+
+class _Head:
+    """What the body of a ranking has before the places of its items: the same text in very many rankings."""
+
+    __slots__ = ("counted", "phase", "segment", "variant")
+
+    def __init__(self, fields: dict[str, Any]) -> None:
+        self.variant: str = fields["variant"]
+        self.segment: str = fields["segment"] or ""
+        self.counted: bool = fields["counted"]
+        self.phase: int = fields["phase"]
+
+
+@lru_cache(4096)
+def _head(text: str) -> _Head | None:
+    """The fields in the beginning of a body; None where it has not all of them."""
+    try:
+        return _Head(orjson.loads(text + "}"))
+    except (ValueError, KeyError):
+        return None
+
+
 def placed(events: Iterable[Logged]) -> Iterator[Placed]:
     """Events of the log, as :meth:`Ledger.apply` takes them."""
     for event in events:
+        seq, key, kind, at, body = event
         try:
-            said = event.said
+            said = None if kind == "rank" else event.said
         except (ValueError, KeyError, TypeError) as error:
-            raise EventError(event.seq, event.kind, event.key, f"its body is damaged ({error!r})") from error
-        yield event.seq, (event.row, said)
+            raise EventError(seq, kind, key, f"its body is damaged ({error!r})") from error
+        yield seq, ((key, kind, at, body), said)
 
 
 class Ledger:
@@ -83,6 +112,8 @@ class Ledger:
         self._gathered: defaultdict[tuple[Share, str], list[_Change]] = defaultdict(list)
         """Feedback and confirmations not counted yet, by share and variant, in the log's order, all of one minute."""
         self._minute = 0
+        self._unread: defaultdict[tuple[_Head, Share, int], list[str]] = defaultdict(list)
+        """Rankings not counted yet, by what they have in common, share and minute: places of their items, as text."""
 
     # Events -------------------------------------------------------------------------------------------
 
@@ -106,18 +137,20 @@ class Ledger:
         the ranking for its item, where that is known already. Where this raises, the ledger is no longer the fold of
         any log, and has to be made anew.
 
-        Feedback, by far the most of all, is gathered and counted together: this loop is as short as it can be, since
-        all throughput passes here.
+        Feedback, and rankings that other copies made, are gathered and counted together: this loop is as short as it
+        can be, since all throughput passes here.
         """
         changes, own = Changes(), known or {}
-        find, gathered, guards = self.requests.held.get, self._gathered, self._guards
+        held, gathered, guards = self.requests.held.get, self._gathered, self._guards
         forgets = self.catalogue.version
         minute, seq, key, kind = self._minute, self.seq, "", ""
         try:
             for seq, ((key, kind, at, body), said) in events:
                 if kind == "feedback":
                     name, item, what, points, late, _ = said
-                    request = find(name)
+                    request = held(name)
+                    if isinstance(request, tuple):
+                        request = self.requests.find(name)
                     # None if it was compacted away: older than anything that could still be learned
                     if request is not None and (position := item if type(item) is int else request.position(item)) >= 0:
                         given = request.given
@@ -136,9 +169,12 @@ class Ledger:
                             variant, segment = request.whose
                             slot = (request.slots if request.version == forgets else self.slots_of(request))[position]
                             change = (slot, shown, rise, request.reward, segment, request.unit)
-                            gathered[request.share, variant].append(change)
+                            gathered[request.share or self._share_of(request), variant].append(change)
                 elif kind == "rank":
-                    self._rank(key, own[key] if key in own else Request.of(at, said), changes)
+                    if key in own:
+                        self._rank(key, own[key], changes)
+                    elif said is not None or not self._gather(key, at, body, changes):
+                        self._rank(key, Request.of(at, said or orjson.loads(body)), changes)
                 elif kind == "seen":
                     self._seen(at, said, changes)
                     minute = self._minute
@@ -165,7 +201,46 @@ class Ledger:
             self._minute = at - at % MINUTE
         return self._minute
 
+    def _gather(self, name: str, at: int, body: str, changes: Changes) -> bool:
+        """Remember a ranking and have it counted with others, unread; whether its body allows that."""
+        start = body.find(_SINCE)
+        end = body.find("]", start)
+        if start < 0 or end < 0 or body[-1] != "}" or (head := _head(body[:start])) is None:
+            return False
+        shares = self._shares(head.phase, head.variant)
+        if shares.bucketed:  # whose ranking it is stands in the rest
+            return False
+        share = self._share_at(shares, at, changes)
+        self._unread[head, share, at // MINUTE].append(body[start + len(_SINCE) : end])
+        self.requests.put_unread(name, at, body)
+        return True
+
+    def _count_unread(self, changes: Changes) -> None:
+        """Count rankings that were gathered."""
+        parts = [list(filter(None, texts)) for texts in self._unread.values()]  # some showed nothing
+        sizes = [[text.count(",") + 1 for text in texts] for texts in parts]
+        added = np.fromstring(",".join(chain.from_iterable(parts)), np.int64, sep=",")
+        require(added.size == sum(map(sum, sizes)), "places of items are whole numbers", places=added.size)
+        slots, start = self.catalogue.find(added), 0
+        for ((head, share, minute), texts), size in zip(self._unread.items(), sizes, strict=True):
+            end = start + sum(size)
+            shown = end - start if head.counted else 0
+            self.series.add(head.variant, minute * MINUTE, len(texts), shown, 0)
+            share.current.opened_many(len(texts), max(size, default=0), shown)
+            if shown:
+                its = slots[start:end]
+                if its.min() < 0:
+                    its = its[its >= 0]
+                changes.counted[head.variant, head.segment].append(its)
+                for counts in self._both(head.variant, head.segment):
+                    counts.show_many(its, shown - its.size)
+            start = end
+        self._unread.clear()
+        self.requests.evict()
+
     def _count_gathered(self, changes: Changes) -> None:
+        if self._unread:
+            self._count_unread(changes)
         for (share, variant), rows in self._gathered.items():
             columns: Any = zip(*rows, strict=True)
             slots, *counted, segments, units = columns
@@ -186,7 +261,6 @@ class Ledger:
         """Remember rankings again, from what the log says of them."""
         for request in self.requests.recall(thread, self.seq):
             self.slots_of(request)
-            request.share = self._shares(request.phase, request.variant).find(request.at)
 
     def _rank(self, name: str, request: Request, changes: Changes) -> None:
         """Count a ranking and remember it for its feedback."""
@@ -205,19 +279,29 @@ class Ledger:
     def _assign(self, request: Request, shown: int, changes: Changes) -> None:
         """Count a ranking for its variant's statistics."""
         shares = self._shares(request.phase, request.variant)
-        if shares.opens(request.at):
-            self._count_gathered(changes)  # what is added to final sums must not depend on how events were batched
-            shares.begin(request.at)
-            for each in self.series.shares.values():
-                if each.open:
-                    each.close(request.at)
-        share = request.share = shares.find(request.at)
-        share.opened(len(request.items), shown, request.unit)
+        request.share = self._share_at(shares, request.at, changes)
+        request.share.opened(len(request.items), shown, request.unit)
         if shares.bucketed:
             name = self._phase[request.phase]["name"]
             if name not in self.series.users:
                 self.series.users[name] = Users()
             self.series.users[name].see(request.unit, request.phase, request.variant)
+
+    def _share_at(self, shares: Shares, at: int, changes: Changes) -> Share:
+        """Where a ranking made at this time is to be counted."""
+        if shares.opens(at):
+            self._count_gathered(changes)  # what is added to final sums must not depend on how events were batched
+            shares.begin(at)
+            for each in self.series.shares.values():
+                if each.open:
+                    each.close(at)
+        return shares.find(at)
+
+    def _share_of(self, request: Request) -> Share:
+        """Where a ranking was counted."""
+        if request.share is None:
+            request.share = self._shares(request.phase, request.variant).find(request.at)
+        return request.share
 
     def _shares(self, phase: int, variant: str) -> Shares:
         shares = self.series.shares.get((phase, variant))
@@ -234,7 +318,7 @@ class Ledger:
             return
         given = request.given.get(kind, {})
         if position not in given:
-            request.share.current.guard(len(given) + 1, request.unit)
+            self._share_of(request).current.guard(len(given) + 1, request.unit)
 
     def slots_of(self, request: Request) -> array[int]:
         """The items that a ranking showed: those that bore the names at its place in the log, −1 for none.
@@ -256,7 +340,7 @@ class Ledger:
         return request.slots
 
     def _seen(self, at: int, fields: dict[str, Any], changes: Changes) -> None:
-        request = self.requests.held.get(fields["request"])
+        request = self.requests.find(fields["request"])
         if request is None:
             return
         position = request.position(fields["item"])
@@ -264,7 +348,7 @@ class Ledger:
             self._turn_to(at, changes)
             variant, segment = request.whose
             change = (self.slots_of(request)[position], 1.0, 0.0, request.reward, segment, request.unit)
-            self._gathered[request.share, variant].append(change)
+            self._gathered[self._share_of(request), variant].append(change)
 
     def _item(self, seq: int, event: tuple[int, dict[str, Any], str], changes: Changes) -> None:
         at, fields, body = event

@@ -8,12 +8,19 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import orjson
+
 from hellinger.events import Logged
 from hellinger.ledger.shares import Share
 
-__all__ = ["Request", "Requests", "request_of", "spoken_of"]
+__all__ = ["Request", "Requests", "Unread", "request_of", "spoken_of"]
 
 _NONE = array("i")
+
+Unread = tuple[int, str]
+"""Time and body of a ranking's event: of most rankings that other copies have made nothing is ever asked."""
+_UNREAD = 400
+"""Bytes that one takes besides its body."""
 
 
 class Request:
@@ -64,8 +71,8 @@ class Request:
         """The place in the log of the experiment's phase that it belongs to; 0 for none."""
         self.unit = unit
         """A hash of its user, where users keep their variant; else −1."""
-        self.share: Share
-        """The sums that it is counted in; not there before the log has it."""
+        self.share: Share | None = None
+        """The sums that it is counted in, once they were asked for."""
         self.given: dict[str, dict[int, float]] = {}
         """Points by kind of feedback and position: there are few kinds, and a dictionary for each item is large."""
         self.sums: dict[int, float] | None = None
@@ -154,8 +161,8 @@ class Requests:
         self.most_bytes = most_bytes
         self.bytes = 0
         """What they take."""
-        self.held: OrderedDict[str, Request] = OrderedDict()
-        """By name, the one longest unused first."""
+        self.held: OrderedDict[str, Request | Unread] = OrderedDict()
+        """By name, the one longest unused first; not all are read yet."""
         self._pins: dict[str, int] = {}
 
     def __len__(self) -> int:
@@ -166,25 +173,43 @@ class Requests:
 
     def get(self, name: str) -> Request | None:
         """The request of this name, if it is in memory."""
-        request = self.held.get(name)
+        request = self.find(name)
         if request is not None:
             self.held.move_to_end(name)
+        return request
+
+    def find(self, name: str) -> Request | None:
+        """The same without noting the use."""
+        request = self.held.get(name)
+        if isinstance(request, tuple):
+            self.bytes -= _size(request)
+            at, body = request
+            request = self.held[name] = Request.of(at, orjson.loads(body))
+            self.bytes += _size(request)
         return request
 
     def put(self, name: str, request: Request) -> None:
         """Hold a request; the one longest unused goes where there are too many."""
         if name in self.held:
-            self.bytes -= self.held[name].size
+            self.bytes -= _size(self.held[name])
         self.held[name] = request
-        self.bytes += request.size
-        self._evict()
+        self.bytes += _size(request)
+        self.evict()
+
+    def put_unread(self, name: str, at: int, body: str) -> None:
+        """Hold a request that is read when it is asked for; none goes before :meth:`evict`."""
+        if name in self.held:
+            self.bytes -= _size(self.held[name])
+        self.held[name] = at, body
+        self.bytes += _UNREAD + len(body)
 
     def set_memory(self, most_bytes: int) -> None:
         """Let them take so many bytes at most."""
         self.most_bytes = most_bytes
-        self._evict()
+        self.evict()
 
-    def _evict(self) -> None:
+    def evict(self) -> None:
+        """Let go of those longest unused, while there are too many."""
         while len(self.held) > self.limit + len(self._pins) or (
             self.bytes > self.most_bytes and len(self.held) > len(self._pins)
         ):
@@ -192,7 +217,7 @@ class Requests:
             if oldest in self._pins:
                 self.held[oldest] = other
             else:
-                self.bytes -= other.size
+                self.bytes -= _size(other)
 
     def pin(self, names: Iterable[str]) -> None:
         """Hold on to these from when they come, or now, until they are released."""
@@ -208,7 +233,7 @@ class Requests:
                 del pins[name]
             else:
                 pins[name] -= 1
-        self._evict()
+        self.evict()
 
     @contextmanager
     def pinned(self, names: Iterable[str]) -> Iterator[None]:
@@ -240,6 +265,11 @@ class Requests:
         for name, request in fresh.items():
             self.put(name, request)
         return list(fresh.values())
+
+
+def _size(request: Request | Unread) -> int:
+    """About how many bytes it takes."""
+    return _UNREAD + len(request[1]) if isinstance(request, tuple) else request.size
 
 
 def spoken_of(events: Iterable[Logged]) -> list[str]:

@@ -76,12 +76,16 @@ class Share:
 
     def opened(self, size: int, shown: int, unit: int) -> None:
         """A ranking showed so many items, of which so many count at once, to a user with this number."""
-        self.requests += 1
-        self.impressions += shown
-        self.units += 1
-        self.largest = max(self.largest, size)
+        self.opened_many(1, size, shown)
         if self.buckets is not None:
             self.buckets[0, unit % BUCKETS] += shown
+
+    def opened_many(self, requests: int, largest: int, shown: int) -> None:
+        """So many rankings showed so many items at most; so many impressions count at once."""
+        self.requests += requests
+        self.units += requests
+        self.impressions += shown
+        self.largest = max(self.largest, largest)
 
     def rose(self, shown: Floats, rise: Floats, reward: Floats, units: Iterable[int]) -> None:
         """One after another, items were seen (1, or 0), and rankings' rewards rose by so much, to these."""

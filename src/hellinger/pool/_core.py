@@ -267,11 +267,16 @@ class Core:
         names: Any = [single(ids)] if isinstance(ids, (int, np.integer, str)) else ids
         return self._store.ids.places(self._store.state.items, names)
 
-    def _distinct(self, ids: Id | Names) -> Slots:
-        """Places of these ids, each of which must be given once."""
-        slots = self._places(ids)
+    def _distinct(self, ids: Id | Names, *, skip_absent: bool = False) -> Slots:
+        """Places of these ids, each of which must be given once; with ``skip_absent`` −1 for those not here."""
+        if skip_absent:
+            slots = self._store.ids.positions(self._store.state.items, ids)  # type: ignore[arg-type]
+        else:
+            slots = self._places(ids)
+        if isinstance(ids, np.ndarray) and ids.dtype.kind in "iu" and (ids[1:] > ids[:-1]).all():
+            return slots
         places = np.sort(slots)  # np.unique takes several times as long for some hundreds
-        double = np.flatnonzero(places[1:] == places[:-1])
+        double = np.flatnonzero((places[1:] == places[:-1]) & (places[1:] >= 0))
         if double.size:
             name = self._store.ids.name(self._store.state.items, int(places[double[0]]))
             raise ValueError(f"`id` must be given once, but got {name!r} twice")

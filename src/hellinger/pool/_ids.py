@@ -139,12 +139,16 @@ class Ids:
 
     def found(self, items: Any, names: Iterable[Id] | npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.bool_]:
         """Whether each of these ids is anywhere."""
+        return self.positions(items, names) >= 0
+
+    def positions(self, items: Any, names: Iterable[Id] | npt.NDArray[np.integer[Any]]) -> Keys:
+        """Where these ids are, −1 for those that are nowhere."""
         keys = whole(names) if self.names is None else None
         if keys is not None:
             places: Keys = self._find(self.table, items, keys)
-            return places >= 0
+            return places
         listed = names.tolist() if isinstance(names, np.ndarray) else names
-        return np.array([self.holds(items, name) for name in listed], np.bool_)
+        return np.array([self.place(items, name) if self.holds(items, name) else -1 for name in listed], np.int64)
 
     def holds(self, items: Any, name: object) -> bool:
         """Whether this id is present."""

@@ -356,9 +356,12 @@ class Pool(Core):
         n, s = self._checks.many(impressions, rewards, slots.size)
         self._count(slots, n, s)
 
-    def set_counts(self, ids: Names, impressions: npt.ArrayLike, rewards: npt.ArrayLike) -> None:
+    def set_counts(
+        self, ids: Names, impressions: npt.ArrayLike, rewards: npt.ArrayLike, *, skip_absent: bool = False
+    ) -> None:
         """Set the counts of items that are here, instead of adding to them; all or none.
 
+        An id that is not here raises ``ValueError``, or is passed over with ``skip_absent``.
         :attr:`rounds` stays as it is: set it where the impressions are new. A pool with a window or a half-life
         refuses, for it must know when each impression was.
         """
@@ -368,8 +371,10 @@ class Pool(Core):
             window=self._window and self._window.length,
             half_life=self.half_life,
         )
-        slots = self._distinct(ids)
+        slots = self._distinct(ids, skip_absent=skip_absent)
         n, s = self._checks.many(impressions, rewards, slots.size)
+        if skip_absent and (slots < 0).any():
+            slots, n, s = slots[slots >= 0], n[slots >= 0], s[slots >= 0]
         bad, more = self._store.set(slots, n, s, self._bounds)
         if bad >= 0:
             self._checks.refuse(float(s[bad]), float(n[bad]))

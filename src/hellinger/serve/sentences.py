@@ -45,9 +45,7 @@ def next_step(result: Mapping[str, Any]) -> str:
         return f"Stop the variants with more {guardrail['kind']}, or decide that what they earn is worth it."
     if verdict in ("leader", "order"):
         best = display_name(result["variants"][0]["variant"])
-        return (
-            f"Promote {best} if its lead is large enough to matter; go on if a slower learner is worth waiting for."
-        )
+        return f"Promote {best} if its lead is large enough to matter; go on if a slower learner is worth waiting for."
     if verdict == "open":
         return "Go on; stop too if the lift's interval is within what would not matter."
     return "" if verdict == "single" else "Go on."
