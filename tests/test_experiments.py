@@ -135,6 +135,7 @@ def test_an_experiment_is_started_changed_ended_and_stays_readable(tmp_path: Pat
         ({"name": "main", "variants": {"a": "ucb1"}}, "used once"),
         ({"name": "x", "variants": {}}, "a variant has traffic"),
         ({"name": "x", "variants": {"a": "nobody"}}, "nobody"),
+        ({"name": "x", "variants": {"y:a": "ucb1"}, "share": 0.5}, "no slash and no colon"),
         ({"name": "x", "variants": {"a": "ucb1"}, "share": 0.6}, "at most 1 of all traffic"),
         ({"name": "x", "variants": {"a": "ucb1"}, "share": 0.0}, "share"),
         ({"name": "x", "variants": {"a": "ucb1"}, "weights": {"b": 1.0}}, "every variant has a weight"),

@@ -123,7 +123,7 @@ def test_variants_with_weights_and_control() -> None:
         ({"variants": "ucb9"}, "variants: unknown policy 'ucb9': it must be one of ada-ucb, "),
         ({"variants": "moss"}, "variants: moss needs the horizon"),
         ({"variants": "ucb1, ucb1"}, "`variants differ in name` must hold"),
-        ({"variants": "a/b=ucb1"}, "no slash` must hold, but got name='a/b'"),
+        ({"variants": "a/b=ucb1"}, "no slash and no colon` must hold, but got name='a/b'"),
         ({"variants": []}, "`1 <= number of variants` must hold"),
         ({"variants": [1]}, "`a variant is a spec, as text` must hold, but got variant=1"),
         ({"variant_weights": "ucb9=1"}, "variant_weights names variants (cold-start)` must hold, but got unknown="),

@@ -14,7 +14,19 @@ from pydantic.fields import FieldInfo
 from hellinger._spec import split_specs
 from hellinger.errors import require
 
-__all__ = ["PREFIX", "Origin", "json_or", "masked", "named_spec", "pairs", "place", "sentence", "toml", "unknown"]
+__all__ = [
+    "PREFIX",
+    "Origin",
+    "check_variant",
+    "json_or",
+    "masked",
+    "named_spec",
+    "pairs",
+    "place",
+    "sentence",
+    "toml",
+    "unknown",
+]
 
 PREFIX = "HELLINGER_"
 """What the environment's variables begin with."""
@@ -33,6 +45,12 @@ def masked(url: str) -> str:
     """
     url = re.sub(r"([^:/@\s]*):(?!//)\S*@", r"\1:***@", url)
     return re.sub(r"(?i)\b(password|passwd|sslpassword|token)=[^&\s]*", r"\1=***", url)
+
+
+def check_variant(name: str) -> None:
+    """Refuse a name that no variant can have: those of other experiments than the main one have a colon."""
+    good = 1 <= len(name) <= 64 and name.isprintable() and not {"/", ":"} & set(name) and name == name.strip()
+    require(good, "a variant's name has 1 to 64 printable characters, no slash and no colon", name=name)
 
 
 def named_spec(text: Any) -> tuple[str, str]:

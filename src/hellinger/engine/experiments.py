@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from hellinger.engine._setting_text import check_variant
 from hellinger.engine.allocation import HOLDOUT, SETTINGS, Allocation, check_name, full_name
 from hellinger.engine.journal import Journal
 from hellinger.engine.settings import Settings
@@ -147,7 +148,9 @@ class Experiments:
         return [name for name in allocation.variants if name not in seen] if begin == "common" else []
 
     def _require_room(self, name: str, allocation: Allocation) -> None:
-        """No part of the traffic is given out twice, and no variant's name."""
+        """Variants have good names, and no part of the traffic is given out twice, nor a variant's name."""
+        for variant in allocation.variants:
+            check_variant(variant.removeprefix(f"{name}:") if name != MAIN else variant)
         others = {
             other: Allocation.of(phase)
             for other, phase in self._ledger().experiments.items()

@@ -32,6 +32,7 @@ from hellinger._spec import split_specs
 from hellinger.engine._setting_text import (
     PREFIX,
     Origin,
+    check_variant,
     json_or,
     masked,
     named_spec,
@@ -302,8 +303,7 @@ class Settings(BaseModel):
 
         require(len(value) >= 1, "1 <= number of variants", variants=value)
         for name, spec in value.items():
-            good = 1 <= len(name) <= 64 and name.isprintable() and "/" not in name and name == name.strip()
-            require(good, "a variant's name has 1 to 64 printable characters and no slash", name=name)
+            check_variant(name)
             canonical(spec)
         return value
 
