@@ -45,6 +45,8 @@ from hellinger.serve.models.ranking import (
     SeenBody,
     SeenEvent,
     feedback_rows,
+    feedback_rows_of,
+    plain_feedback_rows,
 )
 
 __all__ = [
@@ -93,6 +95,8 @@ __all__ = [
     "Standing",
     "VariantRow",
     "feedback_rows",
+    "feedback_rows_of",
     "iso",
     "milliseconds",
+    "plain_feedback_rows",
 ]
