@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hellinger.ledger.catalogue import DELETED, EXPIRED, HIDDEN, SHOWN, STATES, Catalogue, grown
+from hellinger.ledger.catalogue import DELETED, EXPIRED, HIDDEN, SHOWN, STATES, Catalogue
 from hellinger.ledger.changes import Changes
 from hellinger.ledger.counts import Columns, Counts, Floats, Slots, added, joined
 from hellinger.ledger.errors import EventError, UnknownKindError
@@ -32,7 +32,6 @@ __all__ = [
     "Slots",
     "UnknownKindError",
     "added",
-    "grown",
     "joined",
     "placed",
     "spoken_of",
