@@ -274,6 +274,12 @@ class Store:
         items["tags"][slots], items["stratum"][slots] = tags, stratum
         self.settle(slots)
 
+    def renumber(self, strata: npt.NDArray[np.int8]) -> None:
+        """Give each stratum the number at its place, a different one each; those of no item may have any."""
+        self.items["stratum"] = strata[self.items["stratum"]]
+        if self.grouped:
+            _groups.renumber_strata(self.state, strata)
+
     def still(self, key: Slots, seq: Slots) -> tuple[Slots, npt.NDArray[np.bool_]]:
         """Places of those of these contents that have not left since, and which they are."""
         slots = self.ids.by_key(self.state.items, key)
