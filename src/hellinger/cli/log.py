@@ -77,7 +77,7 @@ def snapshot(
 
 def _give_way() -> None:
     """Leave the processors to a service that runs beside: before Polars is imported, which has as many threads."""
-    os.nice(10)
+    os.nice(5)
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
 
 
