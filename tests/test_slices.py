@@ -220,8 +220,8 @@ def test_names_are_copied_in_slices_and_follow_the_catalogue(monkeypatch: pytest
         turns = Turns()
         await names.read(catalogue)
         assert turns.stop() >= 10
-        for change in (lambda: None, lambda: add(7), lambda: forget(3), lambda: add(1), lambda: add(1)):
-            change()
+        for change, number in ((add, 0), (add, 7), (forget, 3), (add, 1), (add, 1)):
+            change(number)
             await names.read(catalogue)
             assert names.now(catalogue) == catalogue.ids
         forget(5)
