@@ -20,6 +20,7 @@ from hellinger.lab import replay_table
 from hellinger.policies import Prior, Stratum, fit_prior, next_fit
 from hellinger.policies.prior import fit_beta, learn
 from hellinger.pool import SegmentedPool
+from hellinger.pool._store import Store
 from hellinger.testing._suite import refused
 from rewards import rewards_of
 
@@ -483,6 +484,45 @@ def test_pools_with_equal_counts_and_equal_priors_rank_alike() -> None:
     old.prior = Prior()
     assert [old.stats(name).score for name in late] == [new.stats("third").score] * 3
     assert old.rank(s.size) == new.rank(s.size)
+
+
+def test_a_change_of_strata_moves_only_the_items_concerned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And the pool ranks as one that was made with that prior, ties included."""
+    rng = np.random.default_rng(5)
+    names = ["a", "b", "c", "d", "e"]
+    n = rng.integers(0, 6, 2000)
+    s = rng.binomial(n, 0.2)
+    kinds = rng.integers(0, 5, n.size)
+    tags = [(names[kind],) for kind in kinds]
+    moves: list[int] = []
+    settle = Store.settle
+
+    def noted(store: Store, slots: Any, done: int = 0) -> None:
+        moves.append(slots.size)
+        settle(store, slots, done)
+
+    pool = Pool("cold-start", learn="given")
+    pool.load(range(n.size), n, s, tags=tags)
+    pool.hide([int(np.flatnonzero(kinds == 1)[0])])
+    before: set[str] = set()
+    for chosen in ("c", "bc", "abc", "acd", "e", "", "abcde", "abcde", "bd"):
+        strata = tuple(Stratum((name,), 1.0, 4.0 + 2.0 * rng.integers(0, 2)) for name in chosen)
+        prior = Prior(1.0, 4.0, 1.0, 100.0, strata)
+        with monkeypatch.context() as patch:
+            patch.setattr(Store, "settle", noted)
+            moves.clear()
+            pool.prior = prior
+        assert sum(moves) == sum(int((kinds == names.index(name)).sum()) for name in before ^ set(chosen))
+        before = set(chosen)
+        fresh = Pool("cold-start", learn="given")
+        fresh.prior = prior
+        fresh.load(range(n.size), n, s, tags=tags)
+        fresh.hide([int(np.flatnonzero(kinds == 1)[0])])
+        for seed in range(3):
+            assert pool.rank(n.size, seed=seed) == fresh.rank(n.size, seed=seed)
+        some = rng.integers(0, n.size, 300)
+        pool.record_many(some, 1)
+        n = n + np.bincount(some, minlength=n.size)
 
 
 def test_a_stratum_ends_with_its_items() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
 
@@ -188,7 +189,9 @@ def test_what_others_wrote_is_applied_a_page_at_a_time(tmp_path: Path, monkeypat
             others = [Event.of(f"item/{n}", "item", 1, items(f"x{n}")[0]) for n in range(95)]
             trouble._store.append(others, 0)
             assert len((await service.rank(Query(100)))["items"]) == 1  # what it knew when it was asked
-            assert len(service.desk.ledger.catalogue) == 96
+            assert len(service.desk.ledger.catalogue) < 96, "a ranking waits for the log, not for all before it"
+            assert (await service.describe(items("y")))[0] == 1  # whoever changes something waits until it is applied
+            assert len(service.desk.ledger.catalogue) == 97
             assert max(sizes) == 10
 
     run(scenario)
@@ -495,12 +498,14 @@ def test_a_copy_far_behind_is_not_ready_until_it_has_caught_up(
 
             monkeypatch.setattr(trouble._store, "read", watched)
             told = set()
+            answered: list[int] = []
+            if ranking is not None:
+                ranking.add_done_callback(lambda _: answered.append(service.desk.ledger.seq))
             while service.desk.ledger.seq < behind + 21:
                 told.add(service.status())
                 await asyncio.sleep(0)
             monkeypatch.undo()
-            if ranking is not None:
-                await ranking
+            assert [place <= 3000 for place in answered] == [True] * busy, "a ranking waits for a page or two"
             reasons = [status.reason for status in told if not status.ready]
             assert len(reasons) > 50
             assert all(reason is not None and "events of the log are not applied yet" in reason for reason in reasons)
@@ -509,6 +514,78 @@ def test_a_copy_far_behind_is_not_ready_until_it_has_caught_up(
             assert service.desk.ledger.series.totals["ucb1"][0] == behind + 1 + busy
             assert max(size for size, _ in pages) == 1000
             assert max(ahead for _, ahead in pages) <= 1, "one page is applied before the next is read"
+
+    run(scenario)
+
+
+def test_rankings_and_feedback_of_a_copy_far_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rankings are written between two pages; whoever would wait for long is told to try again; all counts once."""
+    monkeypatch.setattr("hellinger.engine.journal.READ", 10)
+
+    async def scenario() -> None:
+        async with running(tmp_path, seed=1, poll_ms=60_000) as (service, trouble):
+            await service.describe(items("a", "b"))
+            made = await service.rank(Query(2))
+            await settled(service)
+            begun = service.desk.ledger.seq
+            others = [Event.of(f"item/{n}", "item", 1, items(f"x{n}")[0]) for n in range(1000)]
+            trouble._store.append(others, 0)
+            click = asyncio.ensure_future(service.feedback([Feedback(made["request_id"], "a", "click")]))
+            places = []
+            for number in range(20):
+                await service.rank(Query(2), f"key-{number}" if number % 2 else None)
+                places.append(service.desk.ledger.seq - begun)
+            waits = [after - before for before, after in pairwise([0, *places])]
+            assert max(waits) <= 40, "the page under way, and one or two more"
+            journal = service.journal
+            journal._written = [each._replace(since=each.since - journal.patience) for each in journal._written]
+            journal.watch()
+            with pytest.raises(StoreUnavailableError, match="events of the log are not applied yet: try again"):
+                await click
+            again = await service.feedback([Feedback(made["request_id"], "a", "click")])
+            assert (again.accepted, again.duplicate) == (0, 1)
+            await settled(service)
+            assert service.desk.ledger.series.totals["ucb1"] == [21, 42, 1.0]
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("method", ["append", "read", "last", "thread"])
+def test_the_store_fails_while_a_copy_catches_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str, when: str
+) -> None:
+    """Whatever was written before counts once, and nothing stays pinned: see ``running``."""
+    monkeypatch.setattr("hellinger.engine.journal.READ", 10)
+
+    async def scenario() -> None:
+        async with running(tmp_path, seed=1, poll_ms=60_000, request_cache=1) as (service, trouble):
+            await service.describe(items("a", "b"))
+            made = [await service.rank(Query(2)) for _ in range(5)]
+            await settled(service)
+            others = []
+            for number in range(100):
+                rid = made[number % 5]["request_id"]
+                others.append(Event.of(f"item/{number}", "item", 1, items(f"x{number}")[0]))
+                others.append(
+                    Event.of(f"{rid}/k{number // 5}/b", "feedback", 1, {"points": 0.0, "late": False, "happened": None})
+                )
+            trouble._store.append(others, 0)
+            getattr(trouble, when)[method] = 2
+            click = [Feedback(made[0]["request_id"], "a", "click")]
+            first = asyncio.ensure_future(service.feedback(click))
+            for _ in range(10):
+                await service.rank(Query(2))
+            with suppress(StoreUnavailableError):
+                await first
+            while True:
+                with suppress(StoreUnavailableError):
+                    again = await service.feedback(click)
+                    break
+                await asyncio.sleep(0.01)
+            assert again.accepted + again.duplicate == 1
+            await settled(service)
+            assert service.desk.ledger.series.totals["ucb1"] == [15, 30, 1.0]
 
     run(scenario)
 

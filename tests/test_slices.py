@@ -22,7 +22,7 @@ from hellinger.engine.service import Service
 from hellinger.engine.settings import Settings
 from hellinger.experiment import Pages, Phase, Totals, readout
 from hellinger.experiment.readout import readout_steps
-from hellinger.ledger import Ledger
+from hellinger.ledger import DELETED, Catalogue, Ledger
 from hellinger.serve import history, listing, standing
 from hellinger.store import open_store
 
@@ -171,6 +171,7 @@ def test_a_readout_is_computed_in_steps(settings: Settings) -> None:
 def test_the_state_is_of_one_moment_and_written_in_slices(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rankings are made after every piece of the text; each line is still what the pools were when it began."""
     monkeypatch.setattr(checking, "ITEMS", 20)
+    monkeypatch.setattr(checking, "NAMES", 70)
     sizes: list[int] = []
     column = Arranged.column
 
@@ -199,6 +200,40 @@ def test_the_state_is_of_one_moment_and_written_in_slices(settings: Settings, mo
         assert list(checking.compare(service.store, lines)) == []
 
     run(settings, story)
+
+
+def test_names_are_copied_in_slices_and_follow_the_catalogue(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Items that come, are forgotten, or take the slot of a forgotten one, before and while names are copied."""
+    monkeypatch.setattr(checking, "NAMES", 10)
+    catalogue, seqs = Catalogue(), itertools.count(1)
+
+    def add(count: int) -> None:
+        for seq in itertools.islice(seqs, count):
+            catalogue.add(f"item-{seq}", since=seq, at=0)
+
+    def forget(slot: int) -> None:
+        catalogue.set_state(slot, DELETED, 1)
+        catalogue.forget([int(catalogue["since"][slot])])
+
+    async def story() -> None:
+        names = checking._Names()
+        add(95)
+        turns = Turns()
+        await names.read(catalogue)
+        assert turns.stop() >= 10
+        for change, number in ((add, 0), (add, 7), (forget, 3), (add, 1), (add, 1)):
+            change(number)
+            await names.read(catalogue)
+            assert names.now(catalogue) == catalogue.ids
+        forget(5)
+        assert names.now(catalogue) == catalogue.ids
+        add(1)
+        assert names.now(catalogue) == catalogue.ids
+        turns = Turns()
+        await names.drop()
+        assert turns.stop() >= 10
+
+    asyncio.run(story())
 
 
 def test_a_history_is_read_in_small_blocks(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,15 +64,21 @@ def snapshot(
     json: JsonFlag = False,
 ) -> None:
     """Fold the log into a snapshot, so that the next start of the service is quick. Works beside a running service."""
+    _give_way()
     from hellinger.ledger import recovery
 
-    os.nice(5)  # rankings come first
     with opened(database) as store, _folding(json) as progress:
         reached = recovery.take_snapshot(store, progress=progress)
         deleted = 0
         if retention_days is not None:
             deleted = _compact(store, retention_days, attribution_hours, progress).deleted
     _say(json, f"snapshot at event {reached:,}", seq=reached, deleted=deleted)
+
+
+def _give_way() -> None:
+    """Leave the processors to a service that runs beside: before Polars is imported, which has as many threads."""
+    os.nice(5)
+    os.environ.setdefault("POLARS_MAX_THREADS", "1")
 
 
 def _compact(store: Store, days: float, hours: float, progress: Callable[[int, int], None]) -> Compaction:
@@ -91,6 +97,7 @@ def compact(
     json: JsonFlag = False,
 ) -> None:
     """Let old events go, their counts kept. Rankings of one more attribution window stay, for their feedback."""
+    _give_way()
     with opened(database) as store, _folding(json) as progress:
         done = _compact(store, retention_days, attribution_hours, progress)
     _say(

@@ -15,7 +15,7 @@ from hellinger.engine.service import Service
 from hellinger.engine.state import State
 from hellinger.errors import require
 from hellinger.events import now
-from hellinger.ledger import Ledger, Request, recovery
+from hellinger.ledger import Catalogue, Ledger, Request, recovery
 from hellinger.pool import Leaving
 from hellinger.store import Store
 
@@ -25,6 +25,8 @@ Progress = Callable[[int, int], None]
 
 ITEMS = 5_000
 """Entries of a column that are made into text before rankings have their turn: a millisecond."""
+NAMES = 100_000
+"""Names that are copied at once: a millisecond."""
 
 
 async def portrait(service: Service) -> AsyncIterator[bytes]:
@@ -46,18 +48,20 @@ async def portrait(service: Service) -> AsyncIterator[bytes]:
         "seq": desk.ledger.seq,
     }
     yield orjson.dumps(rules) + b"\n"
+    names = _Names()
     for key in [(variant, segment) for variant, segment, _ in desk.pools.each()]:
         await service.journal.write(service.chores(), lasting=True)
         await service.catch_up()
         if key[0] not in service.desk.variants:  # it has stopped meanwhile
             continue
         room = await asyncio.to_thread(service.desk.pools.of(key[0]).room)
+        await names.read(service.desk.ledger.catalogue)
         desk, at = service.desk, now()
         if key[0] not in desk.variants:
             continue
         while desk.state.dates.due(at):
             desk.state.expire(at)
-        for copy in copies(desk.pools, *key, room=room):
+        for copy in copies(desk.pools, *key, room=room, names=names.now(desk.ledger.catalogue)):
             about = {
                 "seq": desk.ledger.seq,
                 "policy": desk.variants[key[0]],
@@ -81,6 +85,44 @@ async def portrait(service: Service) -> AsyncIterator[bytes]:
             async for piece in _text(arranged):
                 yield piece
             yield b"}\n"
+    await names.drop()
+
+
+class _Names:
+    """A copy of all items' names by slot, made, brought up to date and dropped some at a time."""
+
+    def __init__(self) -> None:
+        self._of: object = None
+        self._names: list[str] = []
+
+    async def read(self, catalogue: Catalogue) -> None:
+        """Copy what there is to copy, with pauses."""
+        if self._of != _named(catalogue):
+            await self.drop()
+            self._of = _named(catalogue)
+        while len(self._names) < len(catalogue.ids):
+            begun, start = time.perf_counter(), len(self._names)
+            self._names += catalogue.ids[start : start + NAMES]
+            await pause(begun)
+
+    def now(self, catalogue: Catalogue) -> list[str]:
+        """The names at this moment: most are copied already, unless a slot has another name since."""
+        if self._of != _named(catalogue):
+            self._of, self._names = _named(catalogue), []
+        self._names += catalogue.ids[len(self._names) :]
+        return self._names
+
+    async def drop(self) -> None:
+        """Let go of the copy."""
+        while self._names:
+            begun = time.perf_counter()
+            del self._names[-NAMES:]
+            await pause(begun)
+
+
+def _named(catalogue: Catalogue) -> tuple[Catalogue, int, int]:
+    """The same for as long as no slot is given another name: items are forgotten, or take slots of such."""
+    return catalogue, catalogue.version, len(catalogue.free)
 
 
 async def _text(arranged: Arranged) -> AsyncIterator[bytes]:

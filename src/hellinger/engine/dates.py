@@ -9,7 +9,8 @@ from itertools import islice
 import numpy as np
 import numpy.typing as npt
 
-from hellinger.ledger import SHOWN, Catalogue, Changes, Slots, grown
+from hellinger._arrays import grown
+from hellinger.ledger import SHOWN, Catalogue, Changes, Slots
 
 __all__ = ["Dates"]
 

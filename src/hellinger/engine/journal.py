@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from itertools import chain, islice
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from hellinger.engine.desk import Desk
 from hellinger.engine.drafts import DraftRow
@@ -35,6 +35,8 @@ FAR = 5 * READ
 """Events that a copy may be behind the log and still be fit to rank."""
 
 
+HASTE = 8
+"""How many times shorter the pauses between two slices are in a replica that is far behind."""
 SLICE = 250
 """Events that are applied at once, while rankings wait: a millisecond or two."""
 _KIND = operator.attrgetter("kind")
@@ -82,6 +84,15 @@ class _Entry:
         self.lasting = lasting
         self.holds = holds
         self.waiter = waiter
+
+
+class _Written(NamedTuple):
+    """An entry that the log has got, to be answered once everything up to a place is applied."""
+
+    entry: _Entry
+    seqs: list[int | None]
+    through: int
+    since: float
 
 
 class _Batch:
@@ -217,6 +228,8 @@ class Journal:
         self._in_flight: list[_Entry] = []
         self._batches: deque[_Batch] = deque()
         """In the log, and to be applied."""
+        self._written: list[_Written] = []
+        """In the log after more than is read at once: they are read from it in their turn, and applied then."""
         self._refused = False  # the last write failed: that reading works proves nothing
         self.behind = 0
         """Events that others have written and that are not applied yet, where they are more than are read at once."""
@@ -285,6 +298,10 @@ class Journal:
         if began is not None and time.monotonic() - began > self.patience and not self.away:
             log.warning("the store has not answered for %.1f s", time.monotonic() - began)
             self._lose(list(self._in_flight))
+        for entry, _, _, since in self._written:
+            if time.monotonic() - since > self.patience and not entry.waiter.done():
+                reason = f"{self.behind} events of the log are not applied yet: try again"
+                entry.waiter.set_exception(StoreUnavailableError(reason))
 
     async def close(self, seconds: float = 10.0) -> None:
         """Write what waits, for so long at most, and stop."""
@@ -307,11 +324,24 @@ class Journal:
         if len(self._batches) == 1:
             self._apply_next()
         if self._batches and self._batches[-1] is batch and self.failure is None:
-            self._acknowledge(batch)
+            self._acknowledge(batch.entries, batch.places)
 
-    def _acknowledge(self, batch: _Batch) -> None:
+    def _wrote(self, entries: list[_Entry], places: list[list[int | None]], through: int) -> None:
+        """The log has got these, and so much before them that they are read from it in their turn."""
+        if self.failure is not None:
+            self._break(self.failure, entries)
+            return
+        now = self.reached = time.monotonic()
+        self._acknowledge(entries, places)
+        for entry, seqs in zip(entries, places, strict=True):
+            self.desk.forget(draft for seq, draft in zip(seqs, entry.drafts, strict=True) if seq is None)
+            if entry.holds or not entry.waiter.done():
+                self._written.append(_Written(entry, seqs, through, now))
+        self._done(entries)
+
+    def _acknowledge(self, entries: list[_Entry], places: list[list[int | None]]) -> None:
         """Let nobody wait whose drafts count already, though much of the log is to be applied before them."""
-        for entry, seqs in zip(batch.entries, batch.places, strict=True):
+        for entry, seqs in zip(entries, places, strict=True):
             if entry.lasting and not entry.waiter.done():
                 self.desk.open(draft for seq, draft in zip(seqs, entry.drafts, strict=True) if seq is not None)
                 entry.waiter.set_result(seqs)
@@ -319,14 +349,16 @@ class Journal:
     def _apply_next(self) -> None:
         """Apply the next slice of what the log has got; rankings have as long as that took before there is another.
 
-        A ranking needs several turns of the loop: were there a slice in each, it would wait for them all.
+        A ranking needs several turns of the loop: were there a slice in each, it would wait for them all. A replica
+        that is not fit to rank has less to do between two slices.
         """
         batch, begun = self._batches[0], time.perf_counter()
         try:
             if self.failure is not None:
                 raise self.failure
             if not batch.apply(self.desk):
-                self._loop.call_later(time.perf_counter() - begun, self._apply_next)
+                spent = time.perf_counter() - begun
+                self._loop.call_later(spent / HASTE if self.behind > FAR else spent, self._apply_next)
                 return
             self.desk.ledger.requests.release(chain(batch.holds, *(entry.holds for entry in batch.entries)))
         except Exception as error:
@@ -336,11 +368,23 @@ class Journal:
                 if not entry.waiter.done():
                     entry.waiter.set_result(seqs)
             self._done(batch.entries)
+            self._answer_written()
         self._batches.popleft()
         if batch.applied is not None:
             batch.applied.set_result(None)
         if self._batches:
             self._loop.call_soon(self._apply_next)
+
+    def _answer_written(self) -> None:
+        """Answer those whose place in the log has been reached."""
+        if not self._written:
+            return
+        reached = [each for each in self._written if each.through <= self.desk.ledger.seq]
+        self._written = [each for each in self._written if each.through > self.desk.ledger.seq]
+        for entry, seqs, _, _ in reached:
+            self.desk.ledger.requests.release(entry.holds)
+            if not entry.waiter.done():
+                entry.waiter.set_result(seqs)
 
     def fail(self, error: Exception) -> None:
         """Memory turned out not to be what the log says: tell nobody of anything until it is made anew."""
@@ -353,7 +397,8 @@ class Journal:
             self._park = True
             queued = [entry for entry in self._entries if not entry.lasting]
             self._entries = deque(entry for entry in self._entries if entry.lasting)
-        for entry in (*entries, *queued):
+        written, self._written = [each.entry for each in self._written], []
+        for entry in (*entries, *queued, *written):
             if not entry.waiter.done():
                 if entry.lasting:  # answered already or about to be: the log has it
                     entry.waiter.set_result([])
@@ -411,7 +456,7 @@ class Journal:
         with self._wake:
             queued = list(self._entries)
             self._entries = deque(entry for entry in queued if entry.lasting)
-        for entry in (*entries, *queued):
+        for entry in (*entries, *queued, *(each.entry for each in self._written)):
             if not entry.waiter.done():
                 if entry.lasting:
                     entry.waiter.set_result([])
@@ -511,16 +556,15 @@ class Journal:
             seqs, events = [], self.store.read(after, READ)
         self.behind = self._left(events)
         fresh = list(filter(None, seqs))  # in the order of the log
-        # of what others wrote before this batch there may be more than is to be applied at once
-        while entries and len(events) == READ:
-            self._apply([], [], events, holds)
-            self._busy_since = time.monotonic()  # the store answers, there is only much to apply
-            events = [event for event in self.store.read(self._after, READ) if not fresh or event.seq < fresh[0]]
-            self.behind = self._left(events)
         places, start = [], 0
         for entry in entries:
             places.append(seqs[start : start + len(entry.drafts)])
             start += len(entry.drafts)
+        if entries and len(events) == READ:
+            # all that others wrote before comes first, and rankings are written between two pages of that
+            self._tell(self._wrote, entries.copy(), places, events[-1].seq + self.behind)
+            entries.clear()  # they are done with, also where what follows fails
+            places, fresh = [], []
         self._apply(entries, places, events, holds, *fresh[-1:])
 
     def _left(self, events: list[Logged]) -> int:

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable
 import numpy as np
 import numpy.typing as npt
 
-from hellinger.ledger import Floats, Request, Slots, grown, joined
+from hellinger._arrays import grown
+from hellinger.ledger import Floats, Request, Slots, joined
 
 __all__ = ["Overlay"]
 

@@ -37,13 +37,18 @@ def pictures(pools: Pools, *only: str) -> Iterator[Picture]:
         yield copy.arranged().picture()
 
 
-def copies(pools: Pools, *only: str, room: Any = None) -> Iterator[Copy]:
-    """The same as copies, which take little time to make; ``room``: see ``Pool.table``."""
+def copies(pools: Pools, *only: str, room: Any = None, names: list[str] | None = None) -> Iterator[Copy]:
+    """The same as copies, which take little time to make.
+
+    ``room``: see ``Pool.table``; ``names``: those of all items by slot, which nobody changes, where there is a copy.
+    """
     for variant, segment, pool in pools.each():
         if only and only != (variant, segment):
             continue
         prior = None if pool.prior is None else pool.prior.state()
-        yield Copy(variant, segment, float(pool.rounds), prior, pool.table(room), list(pools.ledger.catalogue.ids))
+        yield Copy(
+            variant, segment, float(pool.rounds), prior, pool.table(room), names or list(pools.ledger.catalogue.ids)
+        )
 
 
 class Copy(NamedTuple):

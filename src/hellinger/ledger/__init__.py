@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hellinger.ledger.catalogue import DELETED, EXPIRED, HIDDEN, SHOWN, STATES, Catalogue, grown
+from hellinger.ledger.catalogue import DELETED, EXPIRED, HIDDEN, SHOWN, STATES, Catalogue
 from hellinger.ledger.changes import Changes
 from hellinger.ledger.counts import Columns, Counts, Floats, Slots, added, joined
 from hellinger.ledger.errors import EventError, UnknownKindError
@@ -37,7 +37,6 @@ __all__ = [
     "UnknownKindError",
     "Users",
     "added",
-    "grown",
     "joined",
     "placed",
     "spoken_of",

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["DELETED", "EXPIRED", "HIDDEN", "SHOWN", "STATES", "Catalogue", "grown"]
+from hellinger._arrays import grown
+
+__all__ = ["DELETED", "EXPIRED", "HIDDEN", "SHOWN", "STATES", "Catalogue"]
 
 SHOWN, HIDDEN, EXPIRED, DELETED = range(4)
 STATES = ("shown", "hidden", "expired", "deleted")
@@ -24,15 +26,6 @@ _COLUMNS: dict[str, Any] = {
     "state": np.int8,
     "digest": np.int64,  # of its last description, to tell whether another one says anything new
 }
-
-
-def grown(array: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:
-    """The array with room for so many, zeros behind what it held."""
-    if size <= array.size:
-        return array
-    larger = np.zeros(max(size, 2 * array.size, 64), array.dtype)
-    larger[: array.size] = array
-    return larger
 
 
 def digest(body: str) -> int:
@@ -194,6 +187,8 @@ class Catalogue:
                 self._tag_numbers[tag_sets[number]] = number
             else:  # free, or only deleted items had it
                 self._free_tags(number)
+        for name, array in self.columns.items():  # now, not when rankings wait for the next item
+            self.columns[name] = grown(array, len(ids) + 1)
 
     def says(self, name: str, body: str) -> bool:
         """Whether the item's last description was this text."""

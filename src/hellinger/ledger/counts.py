@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hellinger.ledger.catalogue import grown
+from hellinger._arrays import grown
 
 __all__ = ["Columns", "Counts", "Floats", "Slots", "added", "joined"]
 

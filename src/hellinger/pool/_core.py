@@ -210,7 +210,7 @@ class Core:
     def _set_prior(self, prior: Prior) -> None:
         before, self._strata = self._strata, Strata(prior)
         if self._strata.numbers != before.numbers:
-            self._strata.assign(self._store, self._tag_sets)
+            self._strata.assign(self._store, self._tag_sets, before)
         self._since = 0.0
         self._due = next_fit(prior.plays) - prior.plays if self.learning == "auto" else math.inf
 

@@ -37,8 +37,6 @@ __all__ = [
     "WANTED",
     "State",
     "empty",
-    "enlarged",
-    "slack",
 ]
 
 NONE = -1
@@ -135,20 +133,3 @@ def empty(items: int, *, cells: int = 64, groups: int = 16, arena: int = 8) -> S
         np.full(size, NONE, np.int32),
         meta,
     )
-
-
-def slack(size: int) -> int:
-    """How many more entries an array of that size is given when it must grow: small ones double, larger waste little.
-
-    Very large ones grow by half, for to copy them takes long; memory that nobody has used yet takes none.
-    """
-    return size if size < 4096 else size // 16 if size < 200_000 else size // 2
-
-
-def enlarged(array: Any, size: int) -> Any:
-    """A copy of an array with at least so many entries, growing geometrically."""
-    if array.size >= size:
-        return array
-    grown = np.zeros(max(size, array.size + slack(array.size)), array.dtype)
-    grown[: array.size] = array
-    return grown

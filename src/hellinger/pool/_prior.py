@@ -35,12 +35,24 @@ class Strata:
             stratum[number] = self.numbers.get(tag_sets[number], 0)
         return stratum[tags]
 
-    def assign(self, store: Store, tag_sets: list[frozenset[str]]) -> None:
-        """Give each item its stratum, and move it to the cell of its counts there."""
-        items = store.items
-        wanted = self.of(tag_sets, items["tags"])
-        moved = np.flatnonzero(items["stratum"] != wanted)
-        items["stratum"] = wanted
+    def assign(self, store: Store, tag_sets: list[frozenset[str]], before: Strata) -> None:
+        """Give each item its stratum, and move it to the cell of its counts there.
+
+        A stratum that has another number than before is renumbered as a whole. Only items whose tag set got a stratum
+        of its own, or lost it, are moved: of a million items to move each would take 0.2 s.
+        """
+        column = store.items["stratum"]
+        numbers = np.zeros(1 + len(before.numbers), np.int8)
+        for tags, number in before.numbers.items():
+            numbers[number] = self.numbers.get(tags, 0)
+        moved = np.flatnonzero(((numbers == 0) & (np.arange(numbers.size) > 0))[column])
+        column[moved] = 0
+        store.settle(moved)
+        if (numbers != np.arange(numbers.size)).any():
+            store.renumber(numbers)
+        wanted = np.broadcast_to(self.of(tag_sets, store.items["tags"]), column.shape)
+        moved = np.flatnonzero(column != wanted)
+        column[moved] = wanted[moved]
         store.settle(moved)
 
     def explain(self) -> str:

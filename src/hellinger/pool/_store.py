@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hellinger._arrays import LARGE, grown, slack
 from hellinger._jit import borrowed, brief, entry, inline, jit
 from hellinger.pool import _groups
 from hellinger.pool._ids import Id, Ids, forget, point, whole
@@ -24,8 +25,6 @@ from hellinger.pool._layout import (
     WANTED,
     State,
     empty,
-    enlarged,
-    slack,
 )
 
 __all__ = ["BAD_REWARDS", "DONE", "Floats", "Slots", "Store"]
@@ -191,7 +190,7 @@ class Store:
             raise ValueError(f"a pool must number its contents below {MOST_ARRIVALS:,}, but got {next_seq - 1:,}")
         st = self.state
         if first + count > st.items.size:
-            self.state = st = st._replace(items=enlarged(st.items, first + count))
+            self.state = st = st._replace(items=grown(st.items, first + count))
         self.ids.add(st.items, first, names)
         new = st.items[first : first + count]
         new["n"], new["s"], new["tags"], new["born"], new["seq"] = n, s, tags, born, seq
@@ -275,6 +274,12 @@ class Store:
         items["tags"][slots], items["stratum"][slots] = tags, stratum
         self.settle(slots)
 
+    def renumber(self, strata: npt.NDArray[np.int8]) -> None:
+        """Give each stratum the number at its place, a different one each; those of no item may have any."""
+        self.items["stratum"] = strata[self.items["stratum"]]
+        if self.grouped:
+            _groups.renumber_strata(self.state, strata)
+
     def still(self, key: Slots, seq: Slots) -> tuple[Slots, npt.NDArray[np.bool_]]:
         """Places of those of these contents that have not left since, and which they are."""
         slots = self.ids.by_key(self.state.items, key)
@@ -293,16 +298,16 @@ class Store:
         st = self.state
         meta = st.meta
         if meta[CELLS] == st.cells.size:
-            st = st._replace(cells=enlarged(st.cells, st.cells.size + 1))
+            st = st._replace(cells=grown(st.cells, st.cells.size + 1))
         if meta[GROUPS] == st.groups.size or meta[ORDER] == st.order.size:
             size = st.groups.size + 1
-            st = st._replace(groups=enlarged(st.groups, size), order=enlarged(st.order, size))
+            st = st._replace(groups=grown(st.groups, size), order=grown(st.order, size))
         if 4 * (meta[LIVE_CELLS] + 1) > 3 * st.map.size:
             st = st._replace(map=np.empty(2 * st.map.size, np.int32))
             _groups.remap(st)
         if st is self.state:
             least = _groups.tight(st) + int(meta[WANTED])
-            arena = np.empty(least + slack(least), np.int64)
+            arena = np.empty(least + (slack(least) if least < LARGE else least // 2), np.int64)
             _groups.pack(st, arena)
             st = st._replace(arena=arena)
         self.state = st
@@ -332,6 +337,9 @@ class Store:
         return self.groups > _MOST_GROUPS and self.groups > len(self) // 8
 
     def memory(self) -> int:
-        """Bytes held, the ids themselves not counted."""
+        """Bytes in use, the ids themselves not counted."""
         names = 0 if self.ids.names is None else 8 * len(self.ids.names)
-        return sum(int(array.nbytes) for array in self.state) + int(self.ids.table.nbytes) + names
+        st, meta = self.state, self.state.meta
+        used = (st.items, meta[COUNT]), (st.cells, meta[CELLS]), (st.groups, meta[GROUPS]), (st.order, meta[ORDER])
+        held = sum(int(array[:size].nbytes) for array, size in used) + sum(int(array.nbytes) for array in st[4:])
+        return held + int(self.ids.table.nbytes) + names

@@ -18,6 +18,7 @@ import numpy as np
 
 from hellinger.policies import Prior
 from hellinger.pool._layout import CELL, COUNT, GROUP, ITEM, State
+from hellinger.pool._prior import Strata
 from hellinger.pool.departures import Departure, Leaving
 from hellinger.pool.window import Bucket
 
@@ -133,7 +134,9 @@ def restore(path: Path, family: Family | None) -> Pool:
     pool._tags.restore(header["tag_sets"], store.items["tags"])
     pool._departures = [Departure(*departure) for departure in header["departures"]]
     if pool.prior is not None:
-        pool.prior = Prior.from_state(header["prior"])
+        prior = Prior.from_state(header["prior"])
+        pool._strata = Strata(prior)  # the items have their strata already
+        pool.prior = prior
         pool._since = header["since"]
     if pool._window is not None:
         held = [

@@ -1,4 +1,4 @@
-"""Shortcuts: the way to the endpoints that are asked thousands of times a second.
+"""Shortcuts: the way to the endpoints that are asked thousands of times a second, or with very much at once.
 
 By FastAPI's way to an endpoint (error handling, exit stacks, routers, dependencies, request, response) a ranking over
 HTTP takes more than twice as long, by a plain Starlette route among FastAPI's a third longer. A shortcut reads the body
@@ -15,15 +15,18 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hellinger.serve.keys import CALLER
 
-__all__ = ["Shortcut", "shortcut", "shortcut_of"]
+__all__ = ["LARGE", "Shortcut", "shortcut", "shortcut_of"]
 
+LARGE = 1 << 15
+"""Bytes of a body that are read at once: a millisecond."""
 _MARK = "_hellinger_shortcut"
 Read = Callable[[bytes], Any]
+ReadSlowly = Callable[[bytes], Awaitable[Any]]
 Answer = Callable[[Any, Any, str | None, str], Awaitable[bytes]]
 Endpoint = TypeVar("Endpoint")
 
 
-def shortcut(read: Read, answer: Answer) -> Callable[[Endpoint], Endpoint]:
+def shortcut(read: Read, answer: Answer, *, large: ReadSlowly | None = None) -> Callable[[Endpoint], Endpoint]:
     """Give an endpoint a shortcut.
 
     Parameters
@@ -33,10 +36,12 @@ def shortcut(read: Read, answer: Answer) -> Callable[[Endpoint], Endpoint]:
     answer
         Gets the application's ``state.service``, what was read, the idempotency key or None, and the caller's name, and
         returns JSON.
+    large
+        Reads a body of more than ``LARGE`` bytes, with pauses.
     """
 
     def mark(endpoint: Endpoint) -> Endpoint:
-        setattr(endpoint, _MARK, Shortcut(read, answer))
+        setattr(endpoint, _MARK, Shortcut(read, answer, large))
         return endpoint
 
     return mark
@@ -51,9 +56,10 @@ def shortcut_of(endpoint: object) -> Shortcut | None:
 class Shortcut:
     """What reads the body of a request, and what answers it."""
 
-    def __init__(self, read: Read, answer: Answer) -> None:
+    def __init__(self, read: Read, answer: Answer, large: ReadSlowly | None) -> None:
         self._read = read
         self._answer = answer
+        self._large = large
 
     async def take(
         self, scope: Scope, headers: dict[bytes, bytes], receive: Receive, send: Send, otherwise: ASGIApp
@@ -71,7 +77,10 @@ class Shortcut:
             kind = headers.get(b"content-type", b"").partition(b";")[0].strip()
             if kind != b"application/json" or (key is not None and not 1 <= len(key) <= 256):
                 raise ValueError
-            body = self._read(content)
+            if self._large is not None and len(content) > LARGE:
+                body = await self._large(content)
+            else:
+                body = self._read(content)
         except ValueError:
             await otherwise(scope, _again(content, receive), send)
             return

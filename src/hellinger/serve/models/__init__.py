@@ -51,6 +51,8 @@ from hellinger.serve.models.ranking import (
     SeenBody,
     SeenEvent,
     feedback_rows,
+    feedback_rows_of,
+    plain_feedback_rows,
 )
 
 __all__ = [
@@ -105,6 +107,8 @@ __all__ = [
     "Summary",
     "VariantRow",
     "feedback_rows",
+    "feedback_rows_of",
     "iso",
     "milliseconds",
+    "plain_feedback_rows",
 ]

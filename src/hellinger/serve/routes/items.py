@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any, Literal
 
+import orjson
 from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
@@ -11,11 +13,12 @@ from starlette.responses import Response
 from hellinger.engine.service import Service
 from hellinger.events import now
 from hellinger.ledger import DELETED, STATES
-from hellinger.serve import listing, models
+from hellinger.serve import bodies, listing, models
 from hellinger.serve.access import needs
 from hellinger.serve.answers import ApiError
 from hellinger.serve.live import Live
 from hellinger.serve.routes._common import ERRORS, error, json_response, limited, service_of, short
+from hellinger.serve.shortcut import shortcut
 
 __all__ = ["router"]
 
@@ -23,21 +26,27 @@ router = APIRouter(prefix="/v1/items", tags=["items"], responses=ERRORS)
 MISSING: dict[int | str, dict[str, Any]] = {404: error("No such content.")}
 
 
-@router.post("", response_model=models.ItemsAnswer)
-@needs("write")
-async def add(body: Annotated[models.ItemsBody, models.FEW_MISTAKES], request: Request) -> Response:
-    """Add contents, or change those whose id is known. All or none."""
-    service = service_of(request)
+async def answer_add(service: Service, body: models.ItemsBody, *_: object) -> bytes:
+    """The answer to items that are added or changed, as JSON."""
     limited("items", body.items, service.settings.max_batch)
     items = []
-    for item in body.items:
-        short("id", service.settings, item.id)
-        limited("tags", item.tags, service.settings.max_tags)
-        tags = sorted(set(item.tags))
-        expires_at = models.milliseconds(item.expires_at)
-        items.append({"id": item.id, "tags": tags, "expires_at": expires_at, "metadata": item.metadata})
+    async for part in bodies.slices(body.items):
+        for item in part:
+            short("id", service.settings, item.id)
+            limited("tags", item.tags, service.settings.max_tags)
+            tags = sorted(set(item.tags))
+            expires_at = models.milliseconds(item.expires_at)
+            items.append({"id": item.id, "tags": tags, "expires_at": expires_at, "metadata": item.metadata})
     added, updated, unchanged = await service.describe(items)
-    return json_response({"added": added, "updated": updated, "unchanged": unchanged})
+    return orjson.dumps({"added": added, "updated": updated, "unchanged": unchanged})
+
+
+@router.post("", response_model=models.ItemsAnswer)
+@needs("write")
+@shortcut(models.ItemsBody.model_validate_json, answer_add, large=partial(bodies.read, models.ItemsBody, "items"))
+async def add(body: Annotated[models.ItemsBody, models.FEW_MISTAKES], request: Request) -> Response:
+    """Add contents, or change those whose id is known. All or none."""
+    return Response(await answer_add(service_of(request), body), media_type="application/json")
 
 
 @router.get("", response_model=models.ItemPage)

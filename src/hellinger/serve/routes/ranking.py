@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any
 
 import orjson
@@ -11,11 +12,11 @@ from starlette.responses import Response
 
 from hellinger.engine.drafts import FeedbackRow, Query
 from hellinger.engine.service import Outcome, Service
-from hellinger.serve import models
+from hellinger.serve import bodies, models
 from hellinger.serve.access import needs
 from hellinger.serve.answers import ApiError
 from hellinger.serve.keys import CALLER
-from hellinger.serve.routes._common import ERRORS, json_response, known_segment, limited, service_of, short
+from hellinger.serve.routes._common import ERRORS, known_segment, limited, service_of, short
 from hellinger.serve.shortcut import shortcut
 
 __all__ = ["router"]
@@ -59,6 +60,16 @@ async def rank(
     return _json(await answer_rank(service_of(request), body, idempotency_key, request.scope[CALLER]))
 
 
+async def _read_feedback(content: bytes) -> list[FeedbackRow]:
+    rows = models.plain_feedback_rows(content)
+    if rows is None:
+        body = await bodies.read(models.FeedbackBody, "events", content)
+        rows = []
+        async for part in bodies.slices(body.events):
+            rows += models.feedback_rows_of(part)
+    return rows
+
+
 async def answer_feedback(service: Service, rows: list[FeedbackRow], *_: object) -> bytes:
     """The answer to feedback, as JSON."""
     limited("events", rows, service.settings.max_batch)
@@ -67,19 +78,26 @@ async def answer_feedback(service: Service, rows: list[FeedbackRow], *_: object)
 
 @router.post("/feedback", response_model=models.FeedbackAnswer)
 @needs("write")
-@shortcut(models.feedback_rows, answer_feedback)
+@shortcut(models.feedback_rows, answer_feedback, large=_read_feedback)
 async def feedback(body: Annotated[models.FeedbackBody, models.FEW_MISTAKES], request: Request) -> Response:
     """Tell what users did with the items of rankings. Counted once, however often it is sent."""
-    return _json(await answer_feedback(service_of(request), body.rows))
+    return _json(await answer_feedback(service_of(request), models.feedback_rows_of(body.events)))
+
+
+async def answer_impressions(service: Service, body: models.SeenBody, *_: object) -> bytes:
+    """The answer to confirmed impressions, as JSON."""
+    limited("events", body.events, service.settings.max_batch)
+    return _outcome(await service.seen([(event.request_id, event.item) for event in body.events]))
 
 
 @router.post("/impressions", response_model=models.SeenAnswer)
 @needs("write")
+@shortcut(
+    models.SeenBody.model_validate_json, answer_impressions, large=partial(bodies.read, models.SeenBody, "events")
+)
 async def impressions(body: Annotated[models.SeenBody, models.FEW_MISTAKES], request: Request) -> Response:
     """Confirm which items of rankings were really seen, where impressions count only then."""
-    service = service_of(request)
-    limited("events", body.events, service.settings.max_batch)
-    return _json(_outcome(await service.seen([(event.request_id, event.item) for event in body.events])))
+    return _json(await answer_impressions(service_of(request), body))
 
 
 def _outcome(outcome: Outcome) -> bytes:
@@ -92,11 +110,8 @@ def _json(content: bytes) -> Response:
     return Response(content, media_type="application/json")
 
 
-@router.post("/log", response_model=models.ImportAnswer)
-@needs("write")
-async def bring(body: Annotated[models.ImportBody, models.FEW_MISTAKES], request: Request) -> Response:
-    """Bring in counts gathered elsewhere, by the batch; a batch counts once."""
-    service = service_of(request)
+async def answer_import(service: Service, body: models.ImportBody, *_: object) -> bytes:
+    """The answer to counts gathered elsewhere, as JSON."""
     settings = service.settings
     limited("rows", body.rows, settings.max_batch)
     short("batch", settings, body.batch)
@@ -104,16 +119,26 @@ async def bring(body: Annotated[models.ImportBody, models.FEW_MISTAKES], request
         names = ", ".join(service.desk.variants)
         raise ApiError(422, f"`variant` must be one of {names}, but got {body.variant!r}")
     known_segment(service, body.segment)  # last: it is known from now on
-    rows = [
-        {
-            "item": row.item,
-            "impressions": row.impressions,
-            "rewards": row.rewards,
-            "from": models.milliseconds(row.from_),
-            "to": models.milliseconds(row.to),
-        }
-        for row in body.rows
-    ]
+    rows: list[dict[str, Any]] = []
+    async for part in bodies.slices(body.rows):
+        rows += (
+            {
+                "item": row.item,
+                "impressions": row.impressions,
+                "rewards": row.rewards,
+                "from": models.milliseconds(row.from_),
+                "to": models.milliseconds(row.to),
+            }
+            for row in part
+        )
     accepted, duplicate, unknown, rejected = await service.bring(body.batch, body.variant, body.segment, rows)
     told = [{"index": index, "reason": reason} for index, reason in rejected]
-    return json_response({"accepted": accepted, "duplicate": duplicate, "unknown": unknown, "rejected": told})
+    return orjson.dumps({"accepted": accepted, "duplicate": duplicate, "unknown": unknown, "rejected": told})
+
+
+@router.post("/log", response_model=models.ImportAnswer)
+@needs("write")
+@shortcut(models.ImportBody.model_validate_json, answer_import, large=partial(bodies.read, models.ImportBody, "rows"))
+async def bring(body: Annotated[models.ImportBody, models.FEW_MISTAKES], request: Request) -> Response:
+    """Bring in counts gathered elsewhere, by the batch; a batch counts once."""
+    return _json(await answer_import(service_of(request), body))

@@ -1,0 +1,49 @@
+"""Arrays that grow."""
+
+from __future__ import annotations
+
+import mmap
+import sys
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["LARGE", "ROOM", "grown", "slack"]
+
+LARGE = 1 << 17
+"""Entries from which on an array is given address space for many more: to copy fewer takes some milliseconds."""
+ROOM = 16
+"""How many times as many entries a large array has address space for. Memory is taken by those in use alone."""
+
+
+def slack(size: int) -> int:
+    """How many more entries a small array is given when it must grow: very small ones double, others waste little."""
+    return size if size < 4096 else size // 16
+
+
+def grown(array: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:
+    """The array where it has so many entries, or else a copy that has, zeros behind what it held.
+
+    A large array is copied once in its life, or each time that it has grown sixteenfold: at a million entries a copy
+    into new memory takes long.
+    """
+    if size <= array.size:
+        return array
+    larger = _spacious(ROOM * size, array.dtype) if size >= LARGE else None
+    if larger is None:
+        larger = np.zeros(max(size, array.size + slack(array.size), 64), array.dtype)
+    larger[: array.size] = array
+    return larger
+
+
+def _spacious(size: int, kind: np.dtype[Any]) -> npt.NDArray[Any] | None:
+    """Zeros that take memory only where they are written to; None where the system has no such thing."""
+    if sys.platform != "linux":
+        return None
+    try:
+        memory = mmap.mmap(-1, size * kind.itemsize, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        memory.madvise(mmap.MADV_HUGEPAGE)
+    except OSError:  # address space is limited, or memory has to be there for all of it (vm.overcommit_memory = 2)
+        return None
+    return np.frombuffer(memory, kind)
