@@ -93,7 +93,7 @@ def main() -> None:
             for start in range(0, given.items, 10_000):
                 new = [{"id": f"content-{j}"} for j in range(start, min(given.items, start + 10_000))]
                 client.post("/v1/items", json={"items": new}).raise_for_status()
-            name = client.post("/v1/rank", json={"k": K}).json()["request_id"]
+            name = client.post("/v1/rank", json={"k": K}).json()["ranking_id"]
             with closing(open_store(database)) as store:
                 like = store.thread([name])[0].fields
             os.kill(process.pid, signal.SIGSTOP)

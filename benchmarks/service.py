@@ -160,7 +160,7 @@ def feedback(port: int, log: Path, batches: int) -> None:
 
         def note(answer: bytes, pairs: list[tuple[str, str]] = pairs) -> None:
             made = orjson.loads(answer)
-            pairs.extend((made["request_id"], item["id"]) for item in made["items"])
+            pairs.extend((made["ranking_id"], item["id"]) for item in made["items"])
 
         while len(pairs) < batches * 100:
             drive(port, "/v1/rank", lambda: b'{"k":20}', seconds=1.0, seen=note)
@@ -175,7 +175,7 @@ def feedback(port: int, log: Path, batches: int) -> None:
 def _told(port: int, pairs: list[tuple[str, str]]) -> float:
     """Events a second, up to nine in ten: the last batches come when some connections have none left."""
     bodies = [
-        orjson.dumps({"events": [{"request_id": r, "item": i, "kind": "click"} for r, i in pairs[j : j + 100]]})
+        orjson.dumps({"events": [{"ranking_id": r, "item": i, "kind": "click"} for r, i in pairs[j : j + 100]]})
         for j in range(0, len(pairs), 100)
     ]
     spare = itertools.chain(bodies, itertools.repeat(bodies[-1]))

@@ -146,7 +146,7 @@ class Soak:
                 made = answer.json()
                 for place in made["items"]:
                     if self.rng.random() < 0.01 + 0.04 * (crc32(place["id"].encode()) % 100 / 100) ** 3:
-                        self.clicks.append({"request_id": made["request_id"], "item": place["id"], "kind": "click"})
+                        self.clicks.append({"ranking_id": made["ranking_id"], "item": place["id"], "kind": "click"})
             await asyncio.sleep(max(0.0, gap - (time.monotonic() - begun)))
 
     async def feedback(self) -> None:

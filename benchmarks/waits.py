@@ -75,7 +75,7 @@ async def _rank_steadily(port: int, rate: float, segments: int) -> None:
             link.transport.write(head.encode() + body)  # type: ignore[attr-defined]
             status, answer = await link.waiter
             taken = time.monotonic() - due
-            name = json.loads(answer)["request_id"] if status == 200 and not number % 4 else None
+            name = json.loads(answer)["ranking_id"] if status == 200 and not number % 4 else None
             item = json.loads(answer)["items"][0]["id"] if name else None
             sys.stdout.write(json.dumps([due, taken, status, name, item]) + "\n")
         link.transport.close()
@@ -152,7 +152,7 @@ class Calls:
         for _ in range(rankings // 50):
             for _ in range(50):
                 made = self._post("/v1/rank", k=20)
-                self._shown += [(made["request_id"], item["id"]) for item in made["items"]]
+                self._shown += [(made["ranking_id"], item["id"]) for item in made["items"]]
             self._send_feedback(200)
 
     def _read(self, path: str) -> None:
@@ -187,13 +187,13 @@ class Calls:
         self._shown = []
         while len(self._shown) < 10_000:
             made = self._post("/v1/rank", k=100)
-            self._shown += [(made["request_id"], item["id"]) for item in made["items"]]
+            self._shown += [(made["ranking_id"], item["id"]) for item in made["items"]]
 
     def _feedback(self) -> None:
         self._send_feedback(10_000)
 
     def _send_feedback(self, count: int) -> None:
-        events = [{"request_id": name, "item": item, "kind": "click"} for name, item in self._shown[-count:]]
+        events = [{"ranking_id": name, "item": item, "kind": "click"} for name, item in self._shown[-count:]]
         self._post("/v1/feedback", events=events)
 
     def _import(self) -> None:

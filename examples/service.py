@@ -48,7 +48,7 @@ def main(url: str) -> None:
             for _ in range(200):
                 ranking = client.rank(k=10)
                 clicked = [item for item in ranking.ids if rng.random() < 0.05]
-                buffer.add(*(Feedback(ranking.request_id, item) for item in clicked))
+                buffer.add(*(Feedback(ranking.ranking_id, item) for item in clicked))
         told = client.experiment().told
         print(told["sentence"])
         for row in told["variants"]:

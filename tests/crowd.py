@@ -131,7 +131,7 @@ class Client:
 
     def _ranked(self, answer: Any) -> None:
         items = [item["id"] for item in answer["items"]]
-        self.rankings.append(Seen(answer["request_id"], answer["variant"], items))
+        self.rankings.append(Seen(answer["ranking_id"], answer["variant"], items))
 
     # What became of them ------------------------------------------------------------------------------
 
@@ -154,7 +154,7 @@ class Client:
     def _tell(self, chosen: list[tuple[Seen, str, str]], *, again: bool) -> None:
         if not chosen:
             return
-        events = [{"request_id": ranking.name, "item": item, "kind": kind} for ranking, item, kind in chosen]
+        events = [{"ranking_id": ranking.name, "item": item, "kind": kind} for ranking, item, kind in chosen]
         answer = self._post("/v1/feedback", {"events": events})
         known = {(ranking.name, item, kind) for ranking, item, kind in chosen if (item, kind) in ranking.given}
         new = {(ranking.name, item, kind) for ranking, item, kind in chosen} - known
@@ -171,7 +171,7 @@ class Client:
     def _confirm(self, chosen: list[tuple[Seen, str]]) -> None:
         if not chosen:
             return
-        events = [{"request_id": ranking.name, "item": item} for ranking, item in chosen]
+        events = [{"ranking_id": ranking.name, "item": item} for ranking, item in chosen]
         answer = self._post("/v1/impressions", {"events": events})
         assert answer["accepted"] + answer["duplicate"] == len(chosen), answer
         for ranking, item in chosen:

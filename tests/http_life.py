@@ -175,7 +175,7 @@ class HttpLife:
         answer = service.post("/v1/rank", body)
         if answer.status == 200:
             with self._turn:
-                self.rankings.append((answer.body["request_id"], [each["id"] for each in answer.body["items"]]))
+                self.rankings.append((answer.body["ranking_id"], [each["id"] for each in answer.body["items"]]))
         return answer.status
 
     def _pick(self, rng: random.Random) -> tuple[str, str] | None:
@@ -194,7 +194,7 @@ class HttpLife:
         ]
         if not events:
             return None
-        body = {"events": [{"request_id": name, "item": item, "kind": kind} for name, item, kind in events]}
+        body = {"events": [{"ranking_id": name, "item": item, "kind": kind} for name, item, kind in events]}
         answer = service.post("/v1/feedback", body)
         if answer.status == 200:
             assert answer.body["unknown"] == 0, answer.body
@@ -208,7 +208,7 @@ class HttpLife:
         picked = self._pick(rng)
         if picked is None:
             return None
-        body = {"events": [{"request_id": picked[0], "item": picked[1]}]}
+        body = {"events": [{"ranking_id": picked[0], "item": picked[1]}]}
         return service.post("/v1/impressions", body).status
 
     def _describe(self, rng: random.Random, service: Service) -> int:

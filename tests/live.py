@@ -235,7 +235,7 @@ class Service:
 
     def feedback(self, *events: tuple[str, str, str]) -> Any:
         """Tell of what was done: request, item, kind."""
-        told = [{"request_id": request, "item": item, "kind": kind} for request, item, kind in events]
+        told = [{"ranking_id": request, "item": item, "kind": kind} for request, item, kind in events]
         return self.done("/v1/feedback", {"events": told})
 
     def add(self, *items: str) -> None:

@@ -71,7 +71,7 @@ class Api:
         return self.post("/v1/rank", {"k": k} | query, headers=headers)
 
     def feedback(self, *events: tuple[str, str] | tuple[str, str, str]) -> Any:
-        names = ("request_id", "item", "kind")
+        names = ("ranking_id", "item", "kind")
         return self.post("/v1/feedback", {"events": [dict(zip(names, event, strict=False)) for event in events]})
 
     def wait_for(self, what: Any) -> None:

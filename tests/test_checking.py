@@ -36,7 +36,7 @@ async def begun(path: Path) -> Service:
     await service.describe(items)
     for number in range(12):
         made = await service.rank(Query(2, segment="tablet" if number % 3 else None))
-        await service.feedback([(made["request_id"], made["items"][0], "click", 1.0, None)])
+        await service.feedback([(made["ranking_id"], made["items"][0], "click", 1.0, None)])
     return service
 
 

@@ -69,12 +69,12 @@ def test_every_call_of_the_client(served: Served, tmp_path: Path) -> None:
 
         ranking = client.rank(2, user="ada", segment="new", among=["call-x", "call/a"], exclude=["call/a"])
         assert ranking.ids == ["call-x"]
-        event = Feedback(ranking.request_id, "call-x", "like", at=datetime.now(UTC))
+        event = Feedback(ranking.ranking_id, "call-x", "like", at=datetime.now(UTC))
         unknown = Feedback("nobody", "call-x")
         assert client.feedback([event, unknown]) == Outcome(accepted=1, unknown=1)
-        outcome = client.feedback([event, Feedback(ranking.request_id, "call/a")])
+        outcome = client.feedback([event, Feedback(ranking.ranking_id, "call/a")])
         assert (outcome.accepted, outcome.duplicate, outcome.rejected[0].index) == (0, 1, 1)
-        assert client.impressions([(ranking.request_id, "call-x")]).duplicate == 1
+        assert client.impressions([(ranking.ranking_id, "call-x")]).duplicate == 1
 
         row = Tally("call-x", 10, 2.0, datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC))
         assert client.log("batch-1", [row], variant=ranking.variant).accepted == 1
@@ -109,7 +109,7 @@ def test_every_call_of_the_async_client(tmp_path: Path) -> None:
             assert [item.id async for item in client.items(limit=2)] == ["0", "1", "2"]
             ranking = await client.rank(2)
             async with AsyncFeedbackBuffer(client) as buffer:
-                buffer.add(*(Feedback(ranking.request_id, item) for item in ranking.ids))
+                buffer.add(*(Feedback(ranking.ranking_id, item) for item in ranking.ids))
                 assert len(buffer) == 2
             assert (len(buffer), buffer.outcome.accepted) == (0, 2)
             assert (await client.experiment())[ranking.variant].reward == 2
@@ -126,7 +126,7 @@ def test_many_requests_at_once_on_few_connections(served: Served) -> None:
             await client.add_items(f"many-{j}" for j in range(30))
             rows = client.export()
             rankings = await asyncio.gather(*(client.rank(1) for _ in range(40)))
-            assert len({ranking.request_id for ranking in rankings}) == 40
+            assert len({ranking.ranking_id for ranking in rankings}) == 40
             for patience in (0.0, 0.0001, 0.001, 0.003) * 3:  # cut anywhere, a connection is not lost
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(asyncio.gather(*(client.rank(1) for _ in range(3))), patience)
@@ -159,8 +159,8 @@ def test_a_refusal_says_why(served: Served) -> None:
     error = caught.value
     assert (error.status, error.code) == (422, "invalid")
     assert "`k`" in error.message
-    assert error.request_id
-    assert error.request_id in str(error)
+    assert error.trace_id
+    assert error.trace_id in str(error)
     again = pickle.loads(pickle.dumps(error))
     assert (again.status, str(again)) == (422, str(error))
 
@@ -198,7 +198,7 @@ def scripted(*answers: Any, retry: Retry | None = None) -> tuple[hellinger.Clien
     return client, script, waits
 
 
-RANKING = {"request_id": "r", "variant": "ucb1", "items": [{"id": "a", "score": None}]}
+RANKING = {"ranking_id": "r", "variant": "ucb1", "items": [{"id": "a", "score": None}]}
 
 
 def test_what_may_pass_is_tried_again_under_the_same_key() -> None:
@@ -294,13 +294,13 @@ def test_lost_answers_count_once(served: Served) -> None:
         before = {row.variant: row for row in plain.experiment().variants}
         with hellinger.Client(served.url, retry=QUICK, transport=Lossy()) as client:
             rankings = [client.rank(3) for _ in range(6)]
-            outcomes = [client.feedback([Feedback(one.request_id, item) for item in one.ids]) for one in rankings]
+            outcomes = [client.feedback([Feedback(one.ranking_id, item) for item in one.ids]) for one in rankings]
             batch = client.log("lossy", [Tally("lossy-1", 5, 1.0)])
             assert client.delete("lossy-2") == "deleted"
             with pytest.raises(ServiceError):
                 client.item("lossy-2")
         after = {row.variant: row for row in plain.experiment().variants}
-    assert len({one.request_id for one in rankings}) == 6
+    assert len({one.ranking_id for one in rankings}) == 6
     assert {(outcome.accepted, outcome.duplicate) for outcome in outcomes} == {(0, 3)}  # the first attempt had them
     assert batch.duplicate
     assert sum(row.requests - before[name].requests for name, row in after.items()) == 6
@@ -326,7 +326,7 @@ def test_a_service_killed_and_started_again_is_missed_by_nobody(tmp_path: Path) 
                 while not stop.is_set():
                     ranking = client.rank(4)
                     rankings.append(ranking)
-                    client.feedback([Feedback(ranking.request_id, item) for item in ranking.ids[:2]])
+                    client.feedback([Feedback(ranking.ranking_id, item) for item in ranking.ids[:2]])
 
             users = [threading.Thread(target=visit) for _ in range(3)]
             for user in users:
@@ -343,7 +343,7 @@ def test_a_service_killed_and_started_again_is_missed_by_nobody(tmp_path: Path) 
             for user in users:
                 user.join()
             told = client.experiment().variants
-            assert len({one.request_id for one in rankings}) == len(rankings)
+            assert len({one.ranking_id for one in rankings}) == len(rankings)
             assert sum(row.requests for row in told) == len(rankings)
             assert sum(row.impressions for row in told) == 4 * len(rankings)
             assert sum(row.reward for row in told) == 2 * len(rankings)
@@ -356,7 +356,7 @@ def test_a_service_killed_and_started_again_is_missed_by_nobody(tmp_path: Path) 
 
 
 def accepting(request: httpx.Request) -> httpx.Response:
-    count = request.content.count(b"request_id")
+    count = request.content.count(b"ranking_id")
     return httpx.Response(200, json={"accepted": count, "duplicate": 0, "late": 0, "unknown": 0, "rejected": []})
 
 
@@ -376,7 +376,7 @@ def test_a_buffer_sends_by_size_by_time_and_at_the_end() -> None:
     with FeedbackBuffer(client, size=10, seconds=3600) as buffer:
         buffer.add(*events(25))
         eventually(lambda: buffer.outcome.accepted == 25)
-        assert [request.content.count(b"request_id") for request in script.asked] == [10, 10, 5]
+        assert [request.content.count(b"ranking_id") for request in script.asked] == [10, 10, 5]
         buffer.add(*events(3))
         buffer.flush()
         assert (len(buffer), buffer.outcome.accepted) == (0, 28)
@@ -429,7 +429,7 @@ def test_an_async_buffer_sends_by_size_and_by_time() -> None:
         asked: list[int] = []
 
         async def answer(request: httpx.Request) -> httpx.Response:
-            asked.append(request.content.count(b"request_id"))
+            asked.append(request.content.count(b"ranking_id"))
             if len(asked) == 2:
                 raise httpx.ConnectError("refused")
             return accepting(request)

@@ -93,7 +93,7 @@ def test_each_sees_the_others_feedback(pair: list[Service], record_property: Cal
         ranking = one.rank(1)
         item, variant = ranking["items"][0]["id"], ranking["variant"]
         rewards = other.counts()[item][variant][1]
-        one.feedback((ranking["request_id"], item, "comment"))
+        one.feedback((ranking["ranking_id"], item, "comment"))
         delays.append(until(lambda: other.counts()[item][variant][1] == rewards + 1))  # noqa: B023
     record_property("seconds until the other copy knows", [round(delay, 3) for delay in delays])
     print("seconds until the other copy knows:", [round(delay, 3) for delay in delays])
@@ -103,7 +103,7 @@ def test_the_same_feedback_to_both_counts_once(pair: list[Service], database: st
     rewards = 0
     for _ in range(15):
         ranking = pair[0].rank(3)
-        event = ranking["request_id"], ranking["items"][0]["id"], "comment"
+        event = ranking["ranking_id"], ranking["items"][0]["id"], "comment"
         answers = at_once(*(partial(copy.feedback, event) for copy in pair * 2))
         assert sum(answer["accepted"] for answer in answers) == 1
         assert sum(answer["duplicate"] for answer in answers) == 3
@@ -126,7 +126,7 @@ def test_kinds_given_to_different_copies_are_worth_one_at_most(pair: list[Servic
     expected = 0.0
     for kinds in (("comment", "like"), ("click", "like"), ("like", "comment"), ("click", "scroll")) * 4:
         ranking = pair[0].rank(2)
-        request, item = ranking["request_id"], ranking["items"][1]["id"]
+        request, item = ranking["ranking_id"], ranking["items"][1]["id"]
         at_once(*(partial(copy.feedback, (request, item, kind)) for copy, kind in zip(pair, kinds, strict=True)))
         expected += min(1.0, sum(WEIGHTS[kind] for kind in kinds))
     agree_with_the_log(database, pair)
@@ -139,8 +139,8 @@ def test_a_request_of_one_copy_takes_feedback_at_the_other(pair: list[Service], 
     one, other = pair
     rankings = [one.rank(2) for _ in range(20)]
     for ranking in rankings:
-        assert other.feedback((ranking["request_id"], ranking["items"][0]["id"], "click"))["accepted"] == 1
+        assert other.feedback((ranking["ranking_id"], ranking["items"][0]["id"], "click"))["accepted"] == 1
     one.kill()
     for ranking in rankings:
-        assert other.feedback((ranking["request_id"], ranking["items"][0]["id"], "like"))["accepted"] == 1
+        assert other.feedback((ranking["ranking_id"], ranking["items"][0]["id"], "like"))["accepted"] == 1
     agree_with_the_log(database, [other])

@@ -34,7 +34,7 @@ async def many(service: Service, number: int, **query: Any) -> list[dict[str, An
 
 
 async def click(service: Service, made: list[dict[str, Any]], kind: str = "click") -> None:
-    await service.feedback([(each["request_id"], each["items"][0], kind, 1.0, None) for each in made if each["items"]])
+    await service.feedback([(each["ranking_id"], each["items"][0], kind, 1.0, None) for each in made if each["items"]])
 
 
 def later(monkeypatch: pytest.MonkeyPatch, milliseconds: int) -> None:

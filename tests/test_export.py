@@ -61,7 +61,7 @@ def ranks(times: list[int]) -> list[Event]:
 def exported(store: Store, first: int | None, last: int | None) -> tuple[list[str], int]:
     """The rankings found, and how many events were read for them."""
     counting = Counting(store)
-    found = [row["request_id"] for batch in export.rows(cast(Store, counting), first, last) for row in batch]
+    found = [row["ranking_id"] for batch in export.rows(cast(Store, counting), first, last) for row in batch]
     return found, counting.events
 
 

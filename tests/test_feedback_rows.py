@@ -21,14 +21,14 @@ names = st.one_of(
 )
 items = st.one_of(names, st.sampled_from(["y" * 1024, "y" * 1025, "ö" * 1024]))
 kinds = st.one_of(names, st.sampled_from(["click", "like", "k" * 32, "k" * 33, "9", "a.b-c_d", "click\n"]))
-plain = st.fixed_dictionaries({"request_id": names, "item": items, "kind": kinds})
+plain = st.fixed_dictionaries({"ranking_id": names, "item": items, "kind": kinds})
 odd = st.dictionaries(
-    st.sampled_from(["request_id", "item", "kind", "value", "at", "more"]),
+    st.sampled_from(["ranking_id", "item", "kind", "value", "at", "more"]),
     st.one_of(names, st.sampled_from([0.5, 1, -1, "2026-01-01T00:00:00Z", "2026-01-01"])),
 )
 good = st.fixed_dictionaries(
     {
-        "request_id": st.just("A" * 22),
+        "ranking_id": st.just("A" * 22),
         "item": st.text("abcü /", min_size=1, max_size=5),
         "kind": st.sampled_from(["click", "like"]),
     }
@@ -58,11 +58,11 @@ def test_fast_and_slow_reading_say_the_same(body: Any) -> None:
 
 def test_plain_feedback_does_not_pass_through_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(models.FeedbackBody, "model_validate_json", None)
-    content = orjson.dumps({"events": [{"request_id": "A" * 22, "item": "ü b", "kind": "like"}] * 2})
+    content = orjson.dumps({"events": [{"ranking_id": "A" * 22, "item": "ü b", "kind": "like"}] * 2})
     assert models.feedback_rows(content) == [("A" * 22, "ü b", "like", 1.0, None)] * 2
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b'{"events":[{"request_id":"a","item":"b","kind":"c"}]} x', b"\xff"])
+@pytest.mark.parametrize("content", [b"", b"{", b'{"events":[{"ranking_id":"a","item":"b","kind":"c"}]} x', b"\xff"])
 def test_what_is_no_json_is_refused(content: bytes) -> None:
     with pytest.raises(ValidationError):
         models.feedback_rows(content)

@@ -136,7 +136,7 @@ def test_an_append_that_fails(tmp_path: Path, when: str) -> None:
         async with running(tmp_path) as (service, trouble):
             await service.describe(items("a", "b"))
             ranking = await service.rank(Query(2))
-            given = Feedback(ranking["request_id"], "a", "click")
+            given = Feedback(ranking["ranking_id"], "a", "click")
             getattr(trouble, when)["append"] = 1
             with pytest.raises(StoreUnavailableError):
                 await service.feedback([given])
@@ -146,7 +146,7 @@ def test_an_append_that_fails(tmp_path: Path, when: str) -> None:
             getattr(trouble, when)["append"] = 1
             last = await service.rank(Query(1))
             await settled(service)
-            assert (await service.feedback([Feedback(last["request_id"], last["items"][0], "like")])).accepted == 1
+            assert (await service.feedback([Feedback(last["ranking_id"], last["items"][0], "like")])).accepted == 1
             assert service.desk.ledger.series.totals["ucb1"] == [2, 3, 2]
 
     run(scenario)
@@ -159,7 +159,7 @@ def test_what_others_wrote_is_not_passed_over(tmp_path: Path) -> None:
         async with running(tmp_path, request_cache=1) as (service, trouble):
             await service.describe(items("a", "b"))
             first, *_ = [await service.rank(Query(2)) for _ in range(3)]
-            name = first["request_id"]
+            name = first["ranking_id"]
             fields = {"request": name, "item": "a", "kind": "like", "points": 1.0, "late": False, "happened": None}
             trouble.before["thread"] = 2
             trouble._store.append([Event.of(f"{name}/like/a", "feedback", 1, fields)], 0)
@@ -273,7 +273,7 @@ def test_feedback_for_more_requests_than_are_kept_in_memory(tmp_path: Path, cach
             await service.describe(items("a", "b"))
             rankings = [await service.rank(Query(2)) for _ in range(10)]
             for kind in ("click", "like"):
-                given = [Feedback(ranking["request_id"], "a", kind) for ranking in rankings]
+                given = [Feedback(ranking["ranking_id"], "a", kind) for ranking in rankings]
                 outcomes = await asyncio.gather(service.feedback(given), *(service.feedback([one]) for one in given))
                 assert sum(outcome.accepted for outcome in outcomes) == 10
                 assert sum(outcome.duplicate for outcome in outcomes) == 10
@@ -295,7 +295,7 @@ def test_one_key_asked_many_times_at_once(tmp_path: Path) -> None:
             second = await service.rank(Query(2), "another")
             assert await service.rank(Query(2), "another") == second
             again = await service.rank(Query(2), "key")
-            assert (again["request_id"], list(again["items"])) == (first["request_id"], first["items"])
+            assert (again["ranking_id"], list(again["items"])) == (first["ranking_id"], first["items"])
             await settled(service)
             assert await service.rank(Query(2), "another") == second
             assert service.desk.ledger.series.totals["ucb1"][0] == 3
@@ -314,7 +314,7 @@ def test_a_key_that_the_log_had_while_it_was_away(tmp_path: Path) -> None:
             await service.rank(Query(1))
             assert service.journal.away
             again = await service.rank(Query(2), "key")
-            assert again["request_id"] == first["request_id"]
+            assert again["ranking_id"] == first["ranking_id"]
             assert len(service.desk.named) == 1
             await settled(service)
             assert service.desk.named == {}
@@ -366,7 +366,7 @@ def test_a_clock_that_is_set_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             ranking = await service.rank(Query(2))
             for step in (-30 * HOUR, 20 * HOUR, -HOUR):
                 at += step
-                assert (await service.feedback([Feedback(ranking["request_id"], "a", f"k{step}")])).accepted == 1
+                assert (await service.feedback([Feedback(ranking["ranking_id"], "a", f"k{step}")])).accepted == 1
                 await service.rank(Query(1))
             assert service.desk.ledger.series.totals["ucb1"] == [4, 5, 1]
             assert trouble._store.reached(at - 15 * HOUR) == 0
@@ -445,7 +445,7 @@ def test_a_compaction_that_ends_in_between(tmp_path: Path, monkeypatch: pytest.M
             await service.describe(items("a", "b"))
             rankings = [await service.rank(Query(2)) for _ in range(5)]
             at += 24 * HOUR
-            await service.feedback([Feedback(ranking["request_id"], "a", "click") for ranking in rankings[:2]])
+            await service.feedback([Feedback(ranking["ranking_id"], "a", "click") for ranking in rankings[:2]])
             at += 100 * HOUR
             await service.rank(Query(2))
             live, store = service.desk.ledger, trouble._store
@@ -530,7 +530,7 @@ def test_rankings_and_feedback_of_a_copy_far_behind(tmp_path: Path, monkeypatch:
             begun = service.desk.ledger.seq
             others = [Event.of(f"item/{n}", "item", 1, items(f"x{n}")[0]) for n in range(1000)]
             trouble._store.append(others, 0)
-            click = asyncio.ensure_future(service.feedback([Feedback(made["request_id"], "a", "click")]))
+            click = asyncio.ensure_future(service.feedback([Feedback(made["ranking_id"], "a", "click")]))
             places = []
             for number in range(20):
                 await service.rank(Query(2), f"key-{number}" if number % 2 else None)
@@ -542,7 +542,7 @@ def test_rankings_and_feedback_of_a_copy_far_behind(tmp_path: Path, monkeypatch:
             journal.watch()
             with pytest.raises(StoreUnavailableError, match="events of the log are not applied yet: try again"):
                 await click
-            again = await service.feedback([Feedback(made["request_id"], "a", "click")])
+            again = await service.feedback([Feedback(made["ranking_id"], "a", "click")])
             assert (again.accepted, again.duplicate) == (0, 1)
             await settled(service)
             assert service.desk.ledger.series.totals["ucb1"] == [21, 42, 1.0]
@@ -565,14 +565,14 @@ def test_the_store_fails_while_a_copy_catches_up(
             await settled(service)
             others = []
             for number in range(100):
-                rid = made[number % 5]["request_id"]
+                rid = made[number % 5]["ranking_id"]
                 others.append(Event.of(f"item/{number}", "item", 1, items(f"x{number}")[0]))
                 others.append(
                     Event.of(f"{rid}/k{number // 5}/b", "feedback", 1, {"points": 0.0, "late": False, "happened": None})
                 )
             trouble._store.append(others, 0)
             getattr(trouble, when)[method] = 2
-            click = [Feedback(made[0]["request_id"], "a", "click")]
+            click = [Feedback(made[0]["ranking_id"], "a", "click")]
             first = asyncio.ensure_future(service.feedback(click))
             for _ in range(10):
                 await service.rank(Query(2))
@@ -606,7 +606,7 @@ def test_much_feedback_is_taken_in_parts(tmp_path: Path, monkeypatch: pytest.Mon
             monkeypatch.setattr(service.desk, "sort", noted)
             await service.describe(items("a", "b", "c", "d"))
             made = await service.rank(Query(4))
-            rows = [(made["request_id"], item, "click", 1.0, None) for item in ("a", "b", "x", "c", "a", "d", "y")]
+            rows = [(made["ranking_id"], item, "click", 1.0, None) for item in ("a", "b", "x", "c", "a", "d", "y")]
             rows.append(("A" * 22, "a", "click", 1.0, None))
             outcome = await service.feedback(rows)
             assert sizes == [3, 3, 2]

@@ -70,12 +70,12 @@ class Meanwhile:
             assert again.body == answer.body, "a key must stand for one ranking"
             items = [item["id"] for item in answer.body["items"]]
             assert len(items) == 3
-            self.rankings.append(Seen(answer.body["request_id"], answer.body["variant"], items))
+            self.rankings.append(Seen(answer.body["ranking_id"], answer.body["variant"], items))
         for ranking in (self.before[0], answer.body):
-            event = {"request_id": ranking["request_id"], "item": ranking["items"][0]["id"], "kind": "like"}
+            event = {"ranking_id": ranking["ranking_id"], "item": ranking["items"][0]["id"], "kind": "like"}
             for path, body in (
                 ("/v1/feedback", {"events": [event]}),
-                ("/v1/feedback", {"events": [event | {"request_id": "x" * 22}]}),
+                ("/v1/feedback", {"events": [event | {"ranking_id": "x" * 22}]}),
                 ("/v1/items", {"items": [{"id": "new"}]}),
                 ("/v1/log", {"batch": "b", "rows": [{"item": "stable-1", "impressions": 1, "rewards": 0}]}),
             ):
@@ -91,7 +91,7 @@ class Meanwhile:
         client = crowd.clients[0]
         for ranking in self.before:
             items = [item["id"] for item in ranking["items"]]
-            self.rankings.append(Seen(ranking["request_id"], ranking["variant"], items))
+            self.rankings.append(Seen(ranking["ranking_id"], ranking["variant"], items))
         for seen in self.rankings:
             answer = self.service.feedback((seen.name, seen.items[0], "like"))
             assert answer["accepted"] == 1, answer
@@ -280,7 +280,7 @@ def test_feedback_in_any_order_and_number(quiet: Service, data: st.DataObject) -
     before = quiet.totals()
     rankings = [quiet.rank(3) for _ in range(3)]
     possible = [
-        (ranking["request_id"], item["id"], kind) for ranking in rankings for item in ranking["items"] for kind in KINDS
+        (ranking["ranking_id"], item["id"], kind) for ranking in rankings for item in ranking["items"] for kind in KINDS
     ]
     told = data.draw(st.lists(st.sampled_from(possible), min_size=1, max_size=60))
     cuts = sorted(data.draw(st.lists(st.integers(0, len(told)), max_size=5)))
@@ -291,8 +291,8 @@ def test_feedback_in_any_order_and_number(quiet: Service, data: st.DataObject) -
     assert accepted == len(set(told))
     expected: dict[str, float] = {}
     for ranking in rankings:
-        seen = Seen(ranking["request_id"], ranking["variant"], [])
-        seen.given = {(item, kind) for request, item, kind in told if request == ranking["request_id"]}
+        seen = Seen(ranking["ranking_id"], ranking["variant"], [])
+        seen.given = {(item, kind) for request, item, kind in told if request == ranking["ranking_id"]}
         expected[seen.variant] = expected.get(seen.variant, 0.0) + sum(seen.rewards().values())
     after = quiet.totals()
     assert {name: after[name][2] - before[name][2] for name in expected} == expected

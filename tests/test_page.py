@@ -313,8 +313,8 @@ def test_what_rises_is_what_was_clicked_of_late(tmp_path: Path) -> None:
     with serving(tmp_path) as service, httpx.Client(base_url=service.url, timeout=60) as client:
         client.post("/v1/items", json={"items": [{"id": name} for name in "abcd"]})
         for _ in range(40):
-            ranked = client.post("/v1/rank", json={"k": 4}).json()["request_id"]
-            client.post("/v1/feedback", json={"events": [{"request_id": ranked, "item": "c"}]})
+            ranked = client.post("/v1/rank", json={"k": 4}).json()["ranking_id"]
+            client.post("/v1/feedback", json={"events": [{"ranking_id": ranked, "item": "c"}]})
         (found,) = client.get("/v1/items", params={"sort": "rising", "search": "c"}).json()["items"]
         assert found["id"] == "c"
         assert found["recent"]["impressions"] == found["recent"]["rewards"] == 40

@@ -189,7 +189,7 @@ def test_a_ranking_shows_on_the_page_by_itself(watched: Watched) -> None:
     ranked = httpx.post(f"{watched.url}/v1/rank", json={"k": 7}).json()
     httpx.post(
         f"{watched.url}/v1/feedback",
-        json={"events": [{"request_id": ranked["request_id"], "item": ranked["items"][0]["id"]}]},
+        json={"events": [{"ranking_id": ranked["ranking_id"], "item": ranked["items"][0]["id"]}]},
     )
     page.wait_for_function(
         "wanted => [...document.querySelectorAll('#board tbody tr')]"

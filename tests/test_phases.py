@@ -153,7 +153,7 @@ def test_feedback_counts_in_the_phase_of_its_ranking(tmp_path: Path) -> None:
         await service.describe([item("x")])
         made = await service.rank(Query(1))
         assert await service.experiments.change("ada", weights={"a": 2, "b": 1})
-        await service.feedback([(made["request_id"], "x", "click", 1.0, None)])
+        await service.feedback([(made["ranking_id"], "x", "click", 1.0, None)])
         phases = [phase["seq"] for phase in service.desk.ledger.phases]
         shares = service.desk.ledger.series.shares
         whole = {key: each.whole() for key, each in shares.items()}

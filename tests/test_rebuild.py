@@ -122,7 +122,7 @@ async def story(service: Service) -> dict[tuple[str, str], int]:
         segment = "tablet" if number % 2 else None
         made = await insist(partial(service.rank, Query(2, segment=segment)))
         first = made["items"][0]
-        outcome = await insist(partial(service.feedback, [(made["request_id"], first, "click", 1.0, None)]))
+        outcome = await insist(partial(service.feedback, [(made["ranking_id"], first, "click", 1.0, None)]))
         assert outcome.accepted + outcome.duplicate == 1  # logged by a try that was not acknowledged
         key = made["variant"], first
         accepted[key] = accepted.get(key, 0) + 1
@@ -202,7 +202,7 @@ def test_what_was_not_applied_is_not_acknowledged(tmp_path: Path) -> None:
                 await service.describe([item("a")])
                 made = await service.rank(Query(1))
                 Fault(Pools, "follow", 1, late=False, patch=patch)
-                click = [(made["request_id"], "a", "click", 1.0, None)]
+                click = [(made["ranking_id"], "a", "click", 1.0, None)]
                 with pytest.raises(NotAppliedError, match="try again"):
                     await service.feedback(click)
                 with pytest.raises(NotAppliedError, match="rebuilt from the log"):

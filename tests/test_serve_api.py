@@ -49,9 +49,9 @@ def refused(response: httpx.Response, status: int, code: str, *words: str) -> No
     assert response.headers["content-type"] == "application/json"
     error = response.json()
     assert list(error) == ["error"]
-    assert set(error["error"]) == {"code", "message", "request_id"}
+    assert set(error["error"]) == {"code", "message", "trace_id"}
     assert error["error"]["code"] == code
-    assert error["error"]["request_id"] == response.headers["x-request-id"]
+    assert error["error"]["trace_id"] == response.headers["x-request-id"]
     for word in words:
         assert word in error["error"]["message"], error
 
@@ -131,7 +131,7 @@ def test_ids_of_any_kind(api: Api, tag: str, name: str) -> None:
     assert api.post(item_path(name, "/unhide"))["state"] == "shown"
     answer = api.rank(among=[name], tags=[tag], user=name, segment="odd")
     assert [item["id"] for item in answer["items"]] == [name]
-    assert api.feedback((answer["request_id"], name))["accepted"] == 1
+    assert api.feedback((answer["ranking_id"], name))["accepted"] == 1
     assert api.item(name)["rewards"] == 1
     assert [row["id"] for row in api.get("/v1/items", tag=tag, search=name)["items"]] == [name]
     assert api.post("/v1/log", {"batch": name, "rows": [{"item": name, "impressions": 1, "rewards": 0}]})["accepted"]
@@ -219,7 +219,7 @@ def test_lists_say_what_is_wrong(api: Api, params: dict[str, Any], words: list[s
 def test_a_ranking(api: Api, tag: str) -> None:
     api.add(*(f"{tag}-{n}" for n in range(30)), tags=[tag])
     answer = api.post("/v1/rank", {"tags": [tag]})
-    assert set(answer) == {"request_id", "variant", "items"}
+    assert set(answer) == {"ranking_id", "variant", "items"}
     assert answer["variant"] in VARIANTS
     assert len(answer["items"]) == len({item["id"] for item in answer["items"]}) == 20
     for item in answer["items"]:
@@ -276,12 +276,12 @@ def test_an_idempotency_key_gives_one_ranking(api: Api, tag: str) -> None:
     assert {answer.status_code for answer in answers} == {200}
     assert len({answer.text for answer in answers}) == 1
     assert requests() == before + 2
-    assert answers[0].json()["request_id"] != first["request_id"]
+    assert answers[0].json()["ranking_id"] != first["ranking_id"]
     shown = {item["id"] for item in [*answers[0].json()["items"], *first["items"]]}
     counts = {row["id"]: row["impressions"] for row in api.get("/v1/items", tag=tag)["items"]}
     assert sum(counts.values()) == 5
     assert {name for name, n in counts.items() if n} == shown
-    assert api.feedback((first["request_id"], first["items"][0]["id"]))["accepted"] == 1
+    assert api.feedback((first["ranking_id"], first["items"][0]["id"]))["accepted"] == 1
     for key in ("", "x" * 257):
         answer = api.send("POST", "/v1/rank", json={}, headers={"Idempotency-Key": key})
         refused(answer, 422, "invalid", "idempotency-key")
@@ -297,7 +297,7 @@ def test_rankings_at_once_show_different_contents(api: Api, tag: str) -> None:
     assert sum(map(len, shown.values())) == 40
     for items in shown.values():
         assert len(items) == len(set(items))
-    assert len({answer.json()["request_id"] for answer in answers}) == 20
+    assert len({answer.json()["ranking_id"] for answer in answers}) == 20
 
 
 # Feedback ---------------------------------------------------------------------------------------------------
@@ -306,14 +306,14 @@ def test_rankings_at_once_show_different_contents(api: Api, tag: str) -> None:
 def test_feedback_is_sorted_into_five(api: Api, tag: str) -> None:
     api.add(f"{tag}-a", f"{tag}-b", tags=[tag])
     answer = api.rank(2, tags=[tag])
-    rid = answer["request_id"]
+    rid = answer["ranking_id"]
     events = [
-        {"request_id": rid, "item": f"{tag}-a"},
-        {"request_id": rid, "item": f"{tag}-a", "kind": "click"},
-        {"request_id": rid, "item": f"{tag}-a", "kind": "like", "value": 0.5, "at": "2026-01-31T12:00:00Z"},
-        {"request_id": rid, "item": f"{tag}-b", "kind": "comment", "value": 0.25, "at": "2026-01-31T12:00:00+02:00"},
-        {"request_id": rid, "item": "not ranked"},
-        {"request_id": "A" * 22, "item": f"{tag}-a"},
+        {"ranking_id": rid, "item": f"{tag}-a"},
+        {"ranking_id": rid, "item": f"{tag}-a", "kind": "click"},
+        {"ranking_id": rid, "item": f"{tag}-a", "kind": "like", "value": 0.5, "at": "2026-01-31T12:00:00Z"},
+        {"ranking_id": rid, "item": f"{tag}-b", "kind": "comment", "value": 0.25, "at": "2026-01-31T12:00:00+02:00"},
+        {"ranking_id": rid, "item": "not ranked"},
+        {"ranking_id": "A" * 22, "item": f"{tag}-a"},
     ]
     outcome = api.post("/v1/feedback", {"events": events})
     rejected = outcome.pop("rejected")
@@ -333,7 +333,7 @@ def test_the_next_ranking_knows_of_the_last_feedback(api: Api, tag: str) -> None
         answer = api.rank(3, tags=[tag])
         best = answer["items"][-1]["id"]
         before = api.item(best)["variants"][answer["variant"]]["index"]
-        assert api.feedback((answer["request_id"], best))["accepted"] == 1
+        assert api.feedback((answer["ranking_id"], best))["accepted"] == 1
         standing = api.item(best)["variants"][answer["variant"]]
         assert standing["index"] > before
         n, s = standing["impressions"], standing["rewards"]
@@ -348,25 +348,25 @@ def test_forged_requests_are_unknown_and_cost_nothing(api: Api, name: str, monke
 
     monkeypatch.setattr(api.service.store, "thread", never)
     assert api.feedback((name, "x"))["unknown"] == 1
-    assert api.post("/v1/impressions", {"events": [{"request_id": name, "item": "x"}]})["unknown"] == 1
+    assert api.post("/v1/impressions", {"events": [{"ranking_id": name, "item": "x"}]})["unknown"] == 1
 
 
 @pytest.mark.parametrize(
     ("event", "words"),
     [
-        ({"item": "x"}, ["`events[0].request_id` must be given"]),
-        ({"request_id": "r"}, ["`events[0].item` must be given"]),
-        ({"request_id": "r", "item": "x", "value": 1.5}, ["`events[0].value`", "<= 1", "1.5"]),
-        ({"request_id": "r", "item": "x", "value": -1}, ["`events[0].value`", ">= 0", "-1"]),
-        ({"request_id": "r", "item": "x", "value": "1"}, ["`events[0].value`"]),
-        ({"request_id": "r", "item": "x", "kind": "seen!"}, ["`events[0].kind`"]),
-        ({"request_id": "r", "item": "x", "kind": "a/b"}, ["`events[0].kind`"]),
-        ({"request_id": "r", "item": "x", "kind": "k" * 33}, ["`events[0].kind`"]),
-        ({"request_id": "r r", "item": "x"}, ["`events[0].request_id`"]),
-        ({"request_id": "r" * 65, "item": "x"}, ["`events[0].request_id`", "64"]),
-        ({"request_id": "r", "item": "x", "at": 5}, ["`events[0].at`"]),
-        ({"request_id": "r", "item": "x", "at": "yesterday"}, ["`events[0].at`"]),
-        ({"request_id": "r", "item": "x", "what": 1}, ["`events[0].what` is not known here"]),
+        ({"item": "x"}, ["`events[0].ranking_id` must be given"]),
+        ({"ranking_id": "r"}, ["`events[0].item` must be given"]),
+        ({"ranking_id": "r", "item": "x", "value": 1.5}, ["`events[0].value`", "<= 1", "1.5"]),
+        ({"ranking_id": "r", "item": "x", "value": -1}, ["`events[0].value`", ">= 0", "-1"]),
+        ({"ranking_id": "r", "item": "x", "value": "1"}, ["`events[0].value`"]),
+        ({"ranking_id": "r", "item": "x", "kind": "seen!"}, ["`events[0].kind`"]),
+        ({"ranking_id": "r", "item": "x", "kind": "a/b"}, ["`events[0].kind`"]),
+        ({"ranking_id": "r", "item": "x", "kind": "k" * 33}, ["`events[0].kind`"]),
+        ({"ranking_id": "r r", "item": "x"}, ["`events[0].ranking_id`"]),
+        ({"ranking_id": "r" * 65, "item": "x"}, ["`events[0].ranking_id`", "64"]),
+        ({"ranking_id": "r", "item": "x", "at": 5}, ["`events[0].at`"]),
+        ({"ranking_id": "r", "item": "x", "at": "yesterday"}, ["`events[0].at`"]),
+        ({"ranking_id": "r", "item": "x", "what": 1}, ["`events[0].what` is not known here"]),
     ],
 )
 def test_feedback_says_what_is_wrong(api: Api, event: dict[str, Any], words: list[str]) -> None:
@@ -375,8 +375,8 @@ def test_feedback_says_what_is_wrong(api: Api, event: dict[str, Any], words: lis
 
 BATCHES = {
     "/v1/items": ("items", {"id": "x"}),
-    "/v1/feedback": ("events", {"request_id": "r", "item": "x"}),
-    "/v1/impressions": ("events", {"request_id": "r", "item": "x"}),
+    "/v1/feedback": ("events", {"ranking_id": "r", "item": "x"}),
+    "/v1/impressions": ("events", {"ranking_id": "r", "item": "x"}),
     "/v1/log": ("rows", {"item": "x", "impressions": 1, "rewards": 0}),
 }
 
@@ -548,7 +548,7 @@ def test_the_experiment_and_its_series_agree(api: Api, tag: str, monkeypatch: py
     api.add(*(f"{tag}-{n}" for n in range(5)), tags=[tag])
     for _ in range(30):
         answer = api.rank(3, tags=[tag])
-        api.feedback((answer["request_id"], answer["items"][0]["id"]))
+        api.feedback((answer["ranking_id"], answer["items"][0]["id"]))
     told = api.get("/v1/experiments/main")
     assert told["open_requests"] >= 30
     assert all(row["settled_requests"] < row["requests"] for row in told["variants"])
@@ -651,7 +651,7 @@ def test_metrics_are_right(tmp_path: Path) -> None:
         api.add("a", "b")
         answers = [api.rank(2) for _ in range(3)]
         api.send("POST", "/v1/rank", json={"k": 0})
-        rid = answers[0]["request_id"]
+        rid = answers[0]["ranking_id"]
         api.feedback((rid, "a"), (rid, "a"), (rid, "z"), ("A" * 22, "a"))
         api.post(item_path("b", "/hide"))
         found = figures(api)
@@ -733,7 +733,7 @@ def test_what_was_answered_is_there_after_a_restart(tmp_path: Path) -> None:
         answers = [api.rank(5) for _ in range(10)]
         keyed = api.rank(5, {"Idempotency-Key": "k"})
         first = answers[0]
-        assert api.feedback((first["request_id"], "a"))["accepted"] == 1
+        assert api.feedback((first["ranking_id"], "a"))["accepted"] == 1
         api.post("/v1/log", {"batch": "x", "rows": [{"item": "a", "impressions": 5, "rewards": 1}]})
         before = [api.item(name) for name in ("a", "b", "d")], totals(api), api.get("/v1/experiments/main/series")
         exported = api.send("GET", "/v1/export").text
@@ -746,8 +746,8 @@ def test_what_was_answered_is_there_after_a_restart(tmp_path: Path) -> None:
         assert api.send("GET", "/v1/export").text == exported
         assert api.item("b")["metadata"] == {"m": 1}
         refused(api.send("GET", item_path("c")), 404, "not_found")
-        assert api.feedback((first["request_id"], "a"))["duplicate"] == 1
-        assert api.feedback((first["request_id"], "a", "like"), (answers[1]["request_id"], "a"))["accepted"] == 2
+        assert api.feedback((first["ranking_id"], "a"))["duplicate"] == 1
+        assert api.feedback((first["ranking_id"], "a", "like"), (answers[1]["ranking_id"], "a"))["accepted"] == 2
         assert api.item("a")["rewards"] == 3  # two impressions and the import: the like adds nothing to the click
         assert api.rank(5, {"Idempotency-Key": "k"}) == keyed
         assert api.post("/v1/log", {"batch": "x", "rows": [{"item": "a", "impressions": 5, "rewards": 1}]})["duplicate"]
@@ -761,7 +761,7 @@ def test_a_service_that_remembers_no_ranking(tmp_path: Path) -> None:
     with running(tmp_path, request_cache=0) as api:
         api.add("a", "b")
         answers = [api.rank(2) for _ in range(4)]
-        pairs = [(answer["request_id"], item) for answer in answers for item in "ab"]
+        pairs = [(answer["ranking_id"], item) for answer in answers for item in "ab"]
         assert api.feedback(*pairs)["accepted"] == 8
         assert api.feedback(*pairs)["duplicate"] == 8
         assert [api.item(item)["rewards"] for item in "ab"] == [4, 4]
@@ -791,7 +791,7 @@ def test_late_feedback_is_stored_and_not_learned(tmp_path: Path, clock: Clock) -
     with running(tmp_path, variants=VARIANTS, attribution_hours=24) as api:
         api.add("a")
         answer = api.rank(1)
-        rid = answer["request_id"]
+        rid = answer["ranking_id"]
         clock.at += 24 * 3_600_000
         assert api.feedback((rid, "a"))["accepted"] == 1
         clock.at += 1
@@ -812,7 +812,7 @@ def test_a_clock_set_back(tmp_path: Path, clock: Clock) -> None:
         first = api.rank(1)
         clock.at -= 5 * 86_400_000
         second = api.rank(1)
-        outcome = api.feedback((first["request_id"], "a"), (second["request_id"], "a"))
+        outcome = api.feedback((first["ranking_id"], "a"), (second["ranking_id"], "a"))
         assert outcome["accepted"] == 2
         expected = totals(api)
         assert sum(figures[0] for figures in expected.values()) == 2
@@ -826,7 +826,7 @@ def test_a_clock_set_back(tmp_path: Path, clock: Clock) -> None:
     clock.at -= 86_400_000
     with running(tmp_path) as api:
         assert totals(api) == expected
-        assert api.feedback((first["request_id"], "a", "like"))["accepted"] == 1
+        assert api.feedback((first["ranking_id"], "a", "like"))["accepted"] == 1
 
 
 def test_contents_expire(tmp_path: Path, clock: Clock) -> None:
@@ -878,7 +878,7 @@ def test_contents_are_forgotten(tmp_path: Path, clock: Clock) -> None:
         assert held.slots["dated"] in (slots[0], 3)
         api.add("another")
         assert len(held.ids) == 4
-        assert api.feedback((ranked["request_id"], "dated"), (ranked["request_id"], "new"))["late"] == 2
+        assert api.feedback((ranked["ranking_id"], "dated"), (ranked["ranking_id"], "new"))["late"] == 2
         assert [row["id"] for row in api.get("/v1/items")["items"]] == ["another", "dated", "new"]
         assert [row["id"] for row in api.get("/v1/items", sort="oldest")["items"]] == ["new", "dated", "another"]
         shown = [row["id"] for row in api.get("/v1/items", sort="impressions")["items"]]
@@ -904,11 +904,11 @@ def test_confirmed_impressions(tmp_path: Path) -> None:
     with running(tmp_path, counting="confirmed") as api:
         api.add("a", "b", "c")
         answer = api.rank(3)
-        rid = answer["request_id"]
+        rid = answer["ranking_id"]
         assert [api.item(item)["impressions"] for item in "abc"] == [0, 0, 0]
-        seen = [{"request_id": rid, "item": "a"}] * 2 + [
-            {"request_id": rid, "item": "z"},
-            {"request_id": "B" * 22, "item": "a"},
+        seen = [{"ranking_id": rid, "item": "a"}] * 2 + [
+            {"ranking_id": rid, "item": "z"},
+            {"ranking_id": "B" * 22, "item": "a"},
         ]
         outcome = api.post("/v1/impressions", {"events": seen})
         assert (outcome["accepted"], outcome["duplicate"], outcome["unknown"]) == (1, 1, 1)
@@ -919,7 +919,7 @@ def test_confirmed_impressions(tmp_path: Path) -> None:
         rows = [json.loads(line) for line in api.send("GET", "/v1/export").text.splitlines()]
         assert {row["item"]: row["seen"] for row in rows} == {"a": True, "b": True, "c": False}
     with running(tmp_path, counting="confirmed") as api:
-        again = api.post("/v1/impressions", {"events": [{"request_id": rid, "item": item} for item in "abc"]})
+        again = api.post("/v1/impressions", {"events": [{"ranking_id": rid, "item": item} for item in "abc"]})
         assert (again["accepted"], again["duplicate"]) == (1, 2)
         assert [api.item(item)["impressions"] for item in "abc"] == [1, 1, 1]
 
@@ -927,7 +927,7 @@ def test_confirmed_impressions(tmp_path: Path) -> None:
 def test_confirming_what_counts_already_is_a_duplicate(api: Api, tag: str) -> None:
     api.add(tag, tags=[tag])
     answer = api.rank(1, tags=[tag])
-    outcome = api.post("/v1/impressions", {"events": [{"request_id": answer["request_id"], "item": tag}]})
+    outcome = api.post("/v1/impressions", {"events": [{"ranking_id": answer["ranking_id"], "item": tag}]})
     assert outcome["duplicate"] == 1
     assert api.item(tag)["impressions"] == 1
 
@@ -937,7 +937,7 @@ def test_shared_learning(tmp_path: Path) -> None:
         api.add("a", "b")
         answer = api.rank(1, user="ada")
         (shown,) = [item["id"] for item in answer["items"]]
-        assert api.feedback((answer["request_id"], shown))["accepted"] == 1
+        assert api.feedback((answer["ranking_id"], shown))["accepted"] == 1
         assert {api.rank(1, user="ada")["variant"] for _ in range(5)} == {answer["variant"]}
         desk = api.service.desk
         slot = desk.ledger.catalogue.slots[shown]
@@ -950,7 +950,7 @@ def test_shared_learning(tmp_path: Path) -> None:
 def test_weights_of_kinds(tmp_path: Path) -> None:
     with running(tmp_path, weights={"like": 0.25, "hide": -1, "view": 0}) as api:
         api.add("a")
-        rid = api.rank(1)["request_id"]
+        rid = api.rank(1)["ranking_id"]
         for kind, reward in (("like", 0.25), ("hide", 0.25), ("view", 0.25), ("buy", 1.0), ("share", 1.0)):
             assert api.feedback((rid, "a", kind))["accepted"] == 1
             assert api.item("a")["rewards"] == reward
@@ -976,7 +976,7 @@ def test_the_export_is_what_was_served(tmp_path: Path, clock: Clock) -> None:
                 "/v1/feedback",
                 {
                     "events": [
-                        {"request_id": answer["request_id"], "item": clicked, "kind": kind, "value": 0.75}
+                        {"ranking_id": answer["ranking_id"], "item": clicked, "kind": kind, "value": 0.75}
                         for kind in ("click", "like")
                     ]
                 },
@@ -984,7 +984,7 @@ def test_the_export_is_what_was_served(tmp_path: Path, clock: Clock) -> None:
             for position, item in enumerate(answer["items"], 1):
                 expected.append(
                     {
-                        "request_id": answer["request_id"],
+                        "ranking_id": answer["ranking_id"],
                         "at": clock.at,
                         "variant": answer["variant"],
                         "policy": api.service.desk.variants[answer["variant"]],
@@ -1027,7 +1027,7 @@ def test_kinds_of_feedback_have_a_limit(tmp_path: Path) -> None:
     """Also for a ranking that the log has more kinds of, from before the limit was lowered."""
     with running(tmp_path, max_kinds=5) as api:
         api.add("a")
-        ranking = api.rank(1)["request_id"]
+        ranking = api.rank(1)["ranking_id"]
         answer = api.feedback(*[(ranking, "a", f"k{n}") for n in range(50)])
         assert (answer["accepted"], len(answer["rejected"])) == (5, 45)
         assert answer["rejected"][0]["index"] == 5
@@ -1067,4 +1067,4 @@ def test_an_idempotency_key_is_its_callers_own(tmp_path: Path) -> None:
         api.post("/v1/items", {"items": [{"id": "a"}]})
         service = api.service
         made = [api.run(service.rank(Query(1), "page-17", caller)) for caller in ("ann", "bob", "ann")]
-        assert made[0]["request_id"] == made[2]["request_id"] != made[1]["request_id"]
+        assert made[0]["ranking_id"] == made[2]["ranking_id"] != made[1]["ranking_id"]

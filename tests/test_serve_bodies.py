@@ -14,7 +14,7 @@ from hellinger.serve import bodies, models, shortcut
 from serving_app import Api, running
 
 ITEM = {"id": "a", "tags": ["x", "y"], "expires_at": "2030-01-31T12:00:00Z", "metadata": {"n": [1, 2.5, None, 2**63]}}
-SEEN = {"request_id": "A" * 22, "item": "a"}
+SEEN = {"ranking_id": "A" * 22, "item": "a"}
 ROW = {"item": "a", "impressions": 3, "rewards": 1.5, "from": "2026-01-31T12:00:00", "to": None}
 BODIES: dict[str, tuple[type[BaseModel], str, dict[str, Any], dict[str, Any]]] = {
     "/v1/items": (models.ItemsBody, "items", ITEM, {}),
@@ -98,7 +98,7 @@ def test_answers_do_not_depend_on_slices(api: Api, path: str, case: str, monkeyp
     def answer(kind: str) -> tuple[int, Any]:
         found = api.send("POST", path, content=content, headers={"content-type": kind})
         told = found.json()
-        told.get("error", {}).pop("request_id", None)
+        told.get("error", {}).pop("ranking_id", None)
         return found.status_code, told
 
     first = answer("application/vnd.api+json")  # which FastAPI takes for JSON as well

@@ -92,7 +92,7 @@ def tried(page: str, served: Served, folder: Path) -> list[tuple[str, str]]:
         pytest.skip("curl is not installed")
     address = served.url.removeprefix("http://")
     environ = os.environ | {"HELLINGER_URL": served.url}
-    request_id = ""
+    ranking_id = ""
     answers: list[tuple[str, str]] = []
     for language, text in examples(page):
         text = text.replace("localhost:8000", address)
@@ -100,7 +100,7 @@ def tried(page: str, served: Served, folder: Path) -> list[tuple[str, str]]:
             exec(compile(text, page, "exec"), {})
             continue
         for command in text.replace("\\\n", " ").splitlines():
-            filled = command.replace("REQUEST_ID", request_id).replace("curl -s", "curl -sS --fail-with-body", 1)
+            filled = command.replace("RANKING_ID", ranking_id).replace("curl -s", "curl -sS --fail-with-body", 1)
             if filled.startswith("hellinger "):
                 filled = f"{sys.executable} -m {filled}"
             done = subprocess.run(
@@ -109,7 +109,7 @@ def tried(page: str, served: Served, folder: Path) -> list[tuple[str, str]]:
             assert done.returncode == 0, (command, done.stdout, done.stderr)
             answers.append((command, done.stdout))
             if "/v1/rank" in command:
-                request_id = json.loads(done.stdout)["request_id"]
+                ranking_id = json.loads(done.stdout)["ranking_id"]
     return answers
 
 

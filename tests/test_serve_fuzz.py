@@ -74,7 +74,7 @@ def harmless(response: httpx.Response) -> None:
     """It is refused, or accepted, in the shape that everything has."""
     assert response.status_code < 500, response.text
     if response.status_code >= 400:
-        assert set(response.json()["error"]) == {"code", "message", "request_id"}
+        assert set(response.json()["error"]) == {"code", "message", "trace_id"}
 
 
 JSON_TYPE = {"content-type": "application/json"}
@@ -97,8 +97,8 @@ anything = st.recursive(
 )
 FIELDS: dict[str, dict[str, Any]] = {
     "/v1/rank": {"k": 2, "user": "u", "segment": "s", "exclude": ["a"], "tags": ["t"], "among": ["a"]},
-    "/v1/feedback": {"request_id": "A" * 22, "item": "a", "kind": "click", "value": 1.0, "at": "2026-01-01T00:00:00Z"},
-    "/v1/impressions": {"request_id": "A" * 22, "item": "a"},
+    "/v1/feedback": {"ranking_id": "A" * 22, "item": "a", "kind": "click", "value": 1.0, "at": "2026-01-01T00:00:00Z"},
+    "/v1/impressions": {"ranking_id": "A" * 22, "item": "a"},
     "/v1/log": {"item": "a", "impressions": 5, "rewards": 1, "from": "2026-01-01", "to": "2026-01-01T00:00:00Z"},
     "/v1/items": {"id": "n", "tags": ["t"], "expires_at": "2100-01-01T00:00:00Z", "metadata": {}},
 }

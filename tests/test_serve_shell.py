@@ -128,9 +128,9 @@ def error(response: httpx.Response, status: int, code: str) -> str:
     assert response.headers["content-type"] == "application/json"
     assert response.json().keys() == {"error"}
     told = response.json()["error"]
-    assert told.keys() == {"code", "message", "request_id"}
+    assert told.keys() == {"code", "message", "trace_id"}
     assert told["code"] == code
-    assert told["request_id"] == response.headers["x-request-id"]
+    assert told["trace_id"] == response.headers["x-request-id"]
     assert not re.search(r"Traceback|SELECT|secret|hush|\.py\b|/var/", response.text)
     return str(told["message"])
 
@@ -150,7 +150,7 @@ def log() -> Iterator[io.StringIO]:
 # Request ids -----------------------------------------------------------------------------------------
 
 
-def test_request_ids_are_taken_or_made() -> None:
+def test_ranking_ids_are_taken_or_made() -> None:
     app = build()
     assert ask(app, "GET", "/health/live", headers={"X-Request-ID": "abc-1.2_3"}).headers["x-request-id"] == "abc-1.2_3"
     made = {ask(app, "GET", "/health/live").headers["x-request-id"] for _ in range(3)}
@@ -393,7 +393,7 @@ def test_failures_tell_nothing_of_the_inside(log: io.StringIO) -> None:
     lines = [json.loads(line) for line in log.getvalue().splitlines()]
     trace = next(line for line in lines if "trace" in line)
     assert "RuntimeError: SELECT secret" in trace["trace"]
-    assert trace["request_id"] == response.headers["x-request-id"]
+    assert trace["trace_id"] == response.headers["x-request-id"]
     access = next(line for line in lines if line["logger"] == "hellinger.access")
     assert (access["status"], access["route"], access["level"]) == (500, "/v1/fails/{how}", "error")
 
@@ -610,7 +610,7 @@ def test_the_access_log(log: io.StringIO) -> None:
         "level": "info",
         "logger": "hellinger.access",
         "message": "GET /v1/items/a\nb 200",
-        "request_id": "r-1",
+        "trace_id": "r-1",
         "route": "/v1/items/{item}",
         "status": 200,
         "key": "read",

@@ -282,17 +282,17 @@ def test_a_ranking_does_not_wait_until_what_the_log_had_before_is_applied(
             await asyncio.sleep(0)
         made = await service.rank(Query(5), key)
         assert not adding.done()
-        assert made["request_id"] in service.desk.state.overlay
+        assert made["ranking_id"] in service.desk.state.overlay
         n, _ = service.desk.pools.sums(
             made["variant"], np.array([service.desk.ledger.catalogue.slots[made["items"][0]]])
         )
         assert n[0] == 1
-        clicked = await service.feedback([(made["request_id"], made["items"][0], "click", 1.0, None)])
+        clicked = await service.feedback([(made["ranking_id"], made["items"][0], "click", 1.0, None)])
         assert clicked.accepted == 1
         assert adding.done(), "feedback takes effect in the log's order"
         assert await adding == (2900, 0, 100)
         if key is not None:
-            assert (await service.rank(Query(5), key))["request_id"] == made["request_id"]
+            assert (await service.rank(Query(5), key))["ranking_id"] == made["ranking_id"]
         lines = [
             json.loads(line) for line in b"".join([part async for part in checking.portrait(service)]).splitlines()
         ]

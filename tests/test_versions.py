@@ -68,7 +68,7 @@ def test_a_newer_replica_on_one_postgresql(postgresql: Server, launcher: Launche
         assert "hellinger 9.9.1" in told["reason"]
         for path, body in (
             ("/v1/rank", {"k": 1}),
-            ("/v1/feedback", {"events": [{"request_id": ranked["request_id"], "item": "a", "kind": "click"}]}),
+            ("/v1/feedback", {"events": [{"ranking_id": ranked["ranking_id"], "item": "a", "kind": "click"}]}),
             ("/v1/items", {"items": [{"id": "c"}]}),
         ):
             answer = older.post(path, body)

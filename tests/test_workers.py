@@ -112,10 +112,10 @@ def test_feedback_for_any_workers_ranking_counts_once(service: Service, launcher
     rankings = []
     for _ in each_worker(service):
         rankings += [service.rank(3) for _ in range(20)]
-    assert len({ranking["request_id"] for ranking in rankings}) == 40
+    assert len({ranking["ranking_id"] for ranking in rankings}) == 40
     answers = []
     for _ in each_worker(service):
-        events = [(ranking["request_id"], ranking["items"][0]["id"], "comment") for ranking in rankings]
+        events = [(ranking["ranking_id"], ranking["items"][0]["id"], "comment") for ranking in rankings]
         answers.append(service.feedback(*events))
     assert [answer["accepted"] for answer in answers] == [40, 0]
     assert [answer["duplicate"] for answer in answers] == [0, 40]
@@ -249,7 +249,7 @@ def test_figures_are_those_of_all_workers(service: Service) -> None:
     for number, _ in enumerate(each_worker(service), start=1):
         for _ in range(10 * number):
             ranking = service.rank(2)
-            service.feedback((ranking["request_id"], ranking["items"][0]["id"], "like"))
+            service.feedback((ranking["ranking_id"], ranking["items"][0]["id"], "like"))
     until(lambda: shown_by_each(service, "hellinger_rank_seconds_count") == [30, 30])
     until(lambda: shown_by_each(service, "hellinger_feedback_accepted_total") == [30, 30])
     for _ in range(6):  # each by whichever worker

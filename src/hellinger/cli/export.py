@@ -33,7 +33,7 @@ def export(
 ) -> None:
     """Write what was shown and what came of it: a row for each item of each ranking.
 
-    A row has the ranking (request_id, at, variant, policy, user, segment), the item with its position, score and
+    A row has the ranking (ranking_id, at, variant, policy, user, segment), the item with its position, score and
     propensity, and whether it was seen, its reward and the kinds of feedback that came in time.
 
     It works beside a running service, at a low priority, and with little memory however long the log is. GET

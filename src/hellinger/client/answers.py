@@ -45,7 +45,7 @@ class NewItem:
 class Feedback:
     """What a user did with an item of a ranking."""
 
-    request_id: str
+    ranking_id: str
     item: str
     kind: str = "click"
     value: float = 1.0
@@ -101,7 +101,7 @@ class Ranked(_Answer):
 class Ranking:
     """A ranking, best first, and the variant that made it."""
 
-    request_id: str
+    ranking_id: str
     variant: str
     items: tuple[Ranked, ...]
 
@@ -109,7 +109,7 @@ class Ranking:
     def of(cls, told: Mapping[str, Any]) -> Ranking:
         """The answer as it came."""
         items = tuple([Ranked(item["id"], item["score"]) for item in told["items"]])
-        return cls(told["request_id"], told["variant"], items)
+        return cls(told["ranking_id"], told["variant"], items)
 
     @property
     def ids(self) -> list[str]:

@@ -98,7 +98,7 @@ class FeedbackBuffer:
     ::
 
         with FeedbackBuffer(client) as buffer:
-            buffer.add(Feedback(ranking.request_id, "article-1", "click"))
+            buffer.add(Feedback(ranking.ranking_id, "article-1", "click"))
     """
 
     def __init__(self, client: Client, *, size: int = 100, seconds: float = 1.0, limit: int = 100_000) -> None:

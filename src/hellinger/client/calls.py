@@ -205,7 +205,7 @@ def feedback(events: Iterable[Feedback]) -> Call[Outcome]:
     """Tell what users did with the items of rankings. Counted once, however often it is sent."""
     rows = []
     for event in events:
-        row: dict[str, Any] = {"request_id": event.request_id, "item": event.item, "kind": event.kind}
+        row: dict[str, Any] = {"ranking_id": event.ranking_id, "item": event.item, "kind": event.kind}
         if event.value != 1.0:
             row["value"] = event.value
         if event.at is not None:
@@ -216,7 +216,7 @@ def feedback(events: Iterable[Feedback]) -> Call[Outcome]:
 
 def impressions(seen: Iterable[tuple[str, str]]) -> Call[Outcome]:
     """Confirm which items of rankings were really seen: pairs of request id and item."""
-    rows = [{"request_id": request, "item": item} for request, item in seen]
+    rows = [{"ranking_id": request, "item": item} for request, item in seen]
     return Call("POST", "/v1/impressions", Outcome.of, {"events": rows})
 
 

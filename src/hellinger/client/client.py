@@ -91,7 +91,7 @@ class Client:
         with hellinger.Client("http://127.0.0.1:8000") as service:
             service.add_items(["a", "b", "c"])
             ranking = service.rank(2, user="ada")
-            service.feedback([Feedback(ranking.request_id, ranking.ids[0], "click")])
+            service.feedback([Feedback(ranking.ranking_id, ranking.ids[0], "click")])
     """
 
     def __init__(

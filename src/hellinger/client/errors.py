@@ -21,23 +21,23 @@ class ServiceError(OSError):
         What went wrong, for programs: ``"not_found"``, ``"invalid"``, ``"rate_limited"``, …
     message
         The rule and the value, for people.
-    request_id
+    trace_id
         Under which the service's logs tell of it.
     """
 
-    def __init__(self, status: int, code: str, message: str, request_id: str | None = None) -> None:
+    def __init__(self, status: int, code: str, message: str, trace_id: str | None = None) -> None:
         super().__init__(message)
         self.status = status
         self.code = code
         self.message = message
-        self.request_id = request_id
+        self.trace_id = trace_id
 
     def __str__(self) -> str:
-        known = f" (request {self.request_id})" if self.request_id else ""
+        known = f" (request {self.trace_id})" if self.trace_id else ""
         return f"{self.message} [{self.status} {self.code}]{known}"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.status, self.code, self.message, self.request_id)
+        return type(self), (self.status, self.code, self.message, self.trace_id)
 
     @classmethod
     def of(cls, response: httpx.Response) -> ServiceError:
@@ -45,7 +45,7 @@ class ServiceError(OSError):
         told: Any = None
         try:
             told = orjson.loads(response.content)["error"]
-            return cls(response.status_code, told["code"], told["message"], told.get("request_id"))
+            return cls(response.status_code, told["code"], told["message"], told.get("trace_id"))
         except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):  # a proxy's words, not the service's
             text = response.text.strip()[:200] or response.reason_phrase
             return cls(response.status_code, f"http_{response.status_code}", text)

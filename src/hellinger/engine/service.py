@@ -178,7 +178,7 @@ class Service:
             return await asyncio.shield(under_way)
         draft = self._rank(query)
         await self.journal.write((draft,), lasting=True)
-        return {**draft.fields, "request_id": draft.event.key}
+        return {**draft.fields, "ranking_id": draft.event.key}
 
     def _rank(self, query: Query, name: str | None = None) -> Draft:
         self.journal.admit()
@@ -206,7 +206,7 @@ class Service:
             known = draft.fields
             if await self.journal.write((draft,), lasting=True) == [None]:
                 known = await self._logged(name) or known
-        return {**known, "request_id": name}
+        return {**known, "ranking_id": name}
 
     def _named(self, key: str) -> str:
         digest = hmac.new(self.secret, key.encode(), hashlib.sha256).digest()[:16]

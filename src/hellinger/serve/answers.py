@@ -1,6 +1,6 @@
 """Errors as clients see them: one JSON shape, the rule and the value in it, and nothing of the inside.
 
-``{"error": {"code": "not_found", "message": "…", "request_id": "…"}}``
+``{"error": {"code": "not_found", "message": "…", "trace_id": "…"}}``
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from hellinger.engine.journal import NotAppliedError
-from hellinger.serve.logs import request_id
+from hellinger.serve.logs import trace_id
 
 _LOG = logging.getLogger("hellinger.serve")
 
@@ -30,11 +30,11 @@ ERROR_SCHEMA: dict[str, Any] = {
     "properties": {
         "error": {
             "type": "object",
-            "required": ["code", "message", "request_id"],
+            "required": ["code", "message", "trace_id"],
             "properties": {
                 "code": {"type": "string", "description": "What went wrong, for programs.", "examples": ["not_found"]},
                 "message": {"type": "string", "description": "The rule and the value, for people."},
-                "request_id": {"type": "string", "description": "Under which the service's logs tell of it."},
+                "trace_id": {"type": "string", "description": "Under which the service's logs tell of it."},
             },
         }
     },
@@ -88,7 +88,7 @@ class ApiError(HTTPException):
         self.code = code or _code(status)
 
 
-INSIDE = "something went wrong inside; the logs tell of it under this request_id"
+INSIDE = "something went wrong inside; the logs tell of it under this trace_id"
 """What is said of a failure that was nobody's mistake but ours."""
 
 
@@ -99,7 +99,7 @@ def _code(status: int) -> str:
 def body(status: int, message: str, code: str | None = None) -> bytes:
     """The bytes of an error."""
     message = message.encode("utf-8", "backslashreplace").decode()  # a client's lone surrogates are not UTF-8
-    return orjson.dumps({"error": {"code": code or _code(status), "message": message, "request_id": request_id.get()}})
+    return orjson.dumps({"error": {"code": code or _code(status), "message": message, "trace_id": trace_id.get()}})
 
 
 def answer(status: int, message: str, *, code: str | None = None, headers: Mapping[str, str] | None = None) -> Response:

@@ -28,7 +28,7 @@ ROW_GROUP = 100_000
 """Rows of a Parquet file that are in memory together."""
 
 SCHEMA: dict[str, Any] = {
-    "request_id": pl.String,
+    "ranking_id": pl.String,
     "at": pl.Int64,
     "experiment": pl.String,
     "variant": pl.String,
@@ -115,7 +115,7 @@ def _ranking(name: str, at: int, fields: dict[str, Any], feedback: list[dict[str
             kinds.setdefault(one["item"], []).append(one["kind"])
     chances = fields["propensities"]
     common = {
-        "request_id": name,
+        "ranking_id": name,
         "at": at,
         "experiment": fields.get("experiment", MAIN),
         "variant": fields["variant"],

@@ -10,9 +10,9 @@ from typing import IO, Any, Literal
 
 import orjson
 
-__all__ = ["JsonFormatter", "TextFormatter", "configure", "request_id"]
+__all__ = ["JsonFormatter", "TextFormatter", "configure", "trace_id"]
 
-request_id: ContextVar[str] = ContextVar("request_id", default="")
+trace_id: ContextVar[str] = ContextVar("trace_id", default="")
 """Name of the request being answered, in logs and in errors; not the name of a ranking."""
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message", "taskName"}
@@ -24,7 +24,7 @@ def _extras(record: logging.LogRecord) -> dict[str, Any]:
 
 
 class JsonFormatter(logging.Formatter):
-    """``{"at": …, "level": …, "logger": …, "message": …, "request_id": …, …}``; a trace under ``trace``."""
+    """``{"at": …, "level": …, "logger": …, "message": …, "trace_id": …, …}``; a trace under ``trace``."""
 
     def format(self, record: logging.LogRecord) -> str:
         """One line, whatever the message holds."""
@@ -35,8 +35,8 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
-        if request := request_id.get():
-            line["request_id"] = request
+        if request := trace_id.get():
+            line["trace_id"] = request
         line.update(_extras(record))
         if record.exc_info:
             line["trace"] = self.formatException(record.exc_info)
@@ -53,7 +53,7 @@ class TextFormatter(logging.Formatter):
         """The time of day, the level, who says it, and what."""
         at = datetime.fromtimestamp(record.created).astimezone()
         extras = "".join(f" {key}={value}" for key, value in _extras(record).items())
-        request = f" [{request_id.get()}]" if request_id.get() else ""
+        request = f" [{trace_id.get()}]" if trace_id.get() else ""
         line = f"{at:%H:%M:%S}.{at.microsecond // 1000:03d} {record.levelname.lower():7} "
         line += f"{record.name}: {record.getMessage()}{extras}{request}"
         line = line.replace("\r", "\\r").replace("\n", "\\n")  # what a client sends begins no line of its own

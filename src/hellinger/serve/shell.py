@@ -21,7 +21,7 @@ from hellinger.engine.settings import Settings
 from hellinger.serve.access import Access, Entry, RouteTable
 from hellinger.serve.answers import ApiError
 from hellinger.serve.keys import CALLER, Keys
-from hellinger.serve.logs import request_id
+from hellinger.serve.logs import trace_id
 from hellinger.serve.metrics import Metrics
 
 __all__ = ["Shell"]
@@ -88,7 +88,7 @@ class Shell:
         name = headers.get(b"x-request-id")
         if name is None or not _GOOD_ID(name):
             name = b"%s-%x" % (self._prefix, next(self._numbers))  # a UUID for each would take 8 % of a ranking
-        request_id.set(name.decode())
+        trace_id.set(name.decode())
         table = self._table
         if table is None:  # not sooner: routes may be added until the first request
             table = self._table = RouteTable(self.app, self._metrics)

@@ -250,10 +250,10 @@ class Driver:
         if visit.fate == "read":
             looked, reactions = self.world.react(visit, ranking.ids)
             if self._confirmed:
-                self._seen += [(ranking.request_id, item) for item in looked]
+                self._seen += [(ranking.ranking_id, item) for item in looked]
             for reaction in reactions:
                 self._pushed += 1
-                heapq.heappush(self._due, (reaction.arrives, self._pushed, _told(ranking.request_id, reaction)))
+                heapq.heappush(self._due, (reaction.arrives, self._pushed, _told(ranking.ranking_id, reaction)))
         else:
             self.sent.abandoned += 1
         if self._progress is not None:
@@ -266,7 +266,7 @@ class Driver:
             self._unsent.append(batch)
             raise
         for event in batch:
-            self.sent.fed_back(event.request_id, event.item, event.kind)
+            self.sent.fed_back(event.ranking_id, event.item, event.kind)
         self.sent.outcome += outcome
 
     async def _confirm(self, seen: list[tuple[str, str]]) -> None:

@@ -65,9 +65,9 @@ class Tally:
 
     def ranked(self, ranking: Ranking) -> None:
         """Count a ranking that was answered."""
-        if ranking.request_id in self._variants:
+        if ranking.ranking_id in self._variants:
             return
-        self._variants[ranking.request_id] = ranking.variant
+        self._variants[ranking.ranking_id] = ranking.variant
         self.requests[ranking.variant] += 1
         self.empty += not ranking.items
         if not self._confirmed:

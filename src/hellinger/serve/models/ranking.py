@@ -70,7 +70,7 @@ class RankedItem(BaseModel):
 class RankAnswer(BaseModel):
     """A ranking, best first."""
 
-    request_id: str
+    ranking_id: str
     variant: str
     items: list[RankedItem]
 
@@ -78,7 +78,7 @@ class RankAnswer(BaseModel):
 class FeedbackEvent(Body):
     """What a user did with an item of a ranking."""
 
-    request_id: RequestId
+    ranking_id: RequestId
     item: Name
     kind: Kind = Field("click", examples=["click", "like", "comment"])
     value: float = Field(1.0, ge=0, le=1, strict=True, description="Share of the kind's points.")
@@ -93,7 +93,7 @@ class FeedbackBody(Body):
 
 def feedback_rows_of(events: Iterable[FeedbackEvent]) -> list[FeedbackRow]:
     """Request, item, kind, value and time of each."""
-    return [(e.request_id, e.item, e.kind, e.value, None if e.at is None else milliseconds(e.at)) for e in events]
+    return [(e.ranking_id, e.item, e.kind, e.value, None if e.at is None else milliseconds(e.at)) for e in events]
 
 
 def feedback_rows(content: bytes) -> list[FeedbackRow]:
@@ -111,7 +111,7 @@ def plain_feedback_rows(content: bytes) -> list[FeedbackRow] | None:
     try:
         body = orjson.loads(content)
         rows: list[FeedbackRow] = [
-            (e["request_id"], e["item"], e["kind"], 1.0, None) for e in body["events"] if len(e) == 3
+            (e["ranking_id"], e["item"], e["kind"], 1.0, None) for e in body["events"] if len(e) == 3
         ]
         every, items, kinds, _, _ = zip(*rows, strict=True)
         names = set(every)
@@ -152,7 +152,7 @@ class FeedbackAnswer(BaseModel):
 class SeenEvent(Body):
     """An item of a ranking that was really seen."""
 
-    request_id: RequestId
+    ranking_id: RequestId
     item: Name
 
 

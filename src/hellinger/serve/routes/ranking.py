@@ -43,7 +43,7 @@ async def answer_rank(
     query = Query(body.k, body.user, body.segment, body.exclude, body.tags, body.among, body.placement)
     made = await service.rank(query, idempotency_key, caller)
     items = [{"id": item, "score": score} for item, score in zip(made["items"], made["scores"], strict=True)]
-    return orjson.dumps({"request_id": made["request_id"], "variant": made["variant"], "items": items})
+    return orjson.dumps({"ranking_id": made["ranking_id"], "variant": made["variant"], "items": items})
 
 
 @router.post("/rank", response_model=models.RankAnswer)
@@ -87,7 +87,7 @@ async def feedback(body: Annotated[models.FeedbackBody, models.FEW_MISTAKES], re
 async def answer_impressions(service: Service, body: models.SeenBody, *_: object) -> bytes:
     """The answer to confirmed impressions, as JSON."""
     limited("events", body.events, service.settings.max_batch)
-    return _outcome(await service.seen([(event.request_id, event.item) for event in body.events]))
+    return _outcome(await service.seen([(event.ranking_id, event.item) for event in body.events]))
 
 
 @router.post("/impressions", response_model=models.SeenAnswer)
