@@ -33,7 +33,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class NewItem:
-    """A content to add, or to change where its id is known."""
+    """An item to add, or to change where its id is known."""
 
     id: str
     tags: tuple[str, ...] = ()
@@ -54,7 +54,7 @@ class Feedback:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Counts of one content, gathered elsewhere between two times."""
+    """Counts of one item, gathered elsewhere between two times."""
 
     item: str
     impressions: int
@@ -91,7 +91,7 @@ class Added(_Answer):
 
 @dataclass(frozen=True, slots=True)
 class Ranked(_Answer):
-    """A content in a ranking; ``score`` is its upper confidence bound, None if it has none yet."""
+    """An item in a ranking; ``score`` is its upper confidence bound, None if it has none yet."""
 
     id: str
     score: float | None
@@ -113,7 +113,7 @@ class Ranking:
 
     @property
     def ids(self) -> list[str]:
-        """The contents' ids, best first."""
+        """The items' ids, best first."""
         return [item.id for item in self.items]
 
 
@@ -172,7 +172,7 @@ class Imported:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How a content stands with one variant: estimate and interval are given for single contents, not in lists."""
+    """How an item stands with one variant: estimate and interval are given for single items, not in lists."""
 
     impressions: float
     rewards: float
@@ -194,7 +194,7 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A content, and how it stands with every variant; ``metadata`` is given for single contents, not in lists."""
+    """An item, and how it stands with every variant; ``metadata`` is given for single items, not in lists."""
 
     id: str
     state: str

@@ -100,11 +100,11 @@ def _path(item: str, what: str = "") -> str:
     return "/v1/items/" + (quote(item, safe="") if item.strip(".") else item.replace(".", "%2E")) + what
 
 
-# Contents ---------------------------------------------------------------------------------------------
+# Items ---------------------------------------------------------------------------------------------
 
 
 def add_items(items: Iterable[NewItem | str]) -> Call[Added]:
-    """Add contents, or change those whose id is known. All or none."""
+    """Add items, or change those whose id is known. All or none."""
     rows = []
     for each in items:
         item = NewItem(each) if isinstance(each, str) else each
@@ -120,13 +120,13 @@ def add_items(items: Iterable[NewItem | str]) -> Call[Added]:
 
 
 def item(id: str) -> Call[Item]:  # noqa: A002
-    """A content: its counts, and its estimate, interval and index under each variant."""
+    """An item: its counts, and its estimate, interval and index under each variant."""
     return Call("GET", _path(id), Item.of)
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page of contents, and where the next begins."""
+    """A page of items, and where the next begins."""
 
     items: tuple[Item, ...]
     total: int
@@ -147,23 +147,23 @@ def page(
     search: str | None = None,
     sort: Sort = "oldest",
 ) -> Call[Page]:
-    """One page of contents."""
+    """One page of items."""
     asked = {"limit": str(limit), "cursor": cursor, "tag": tag, "state": state, "search": search, "sort": sort}
     return Call("GET", "/v1/items", Page.of, params={name: value for name, value in asked.items() if value is not None})
 
 
 def hide(id: str) -> Call[str]:  # noqa: A002
-    """Leave a content out of every ranking until it is brought back; the state it is in now."""
+    """Leave an item out of every ranking until it is brought back; the state it is in now."""
     return Call("POST", _path(id, "/hide"), _state)
 
 
 def unhide(id: str) -> Call[str]:  # noqa: A002
-    """Bring a hidden content back; the state it is in now."""
+    """Bring a hidden item back; the state it is in now."""
     return Call("POST", _path(id, "/unhide"), _state)
 
 
 def delete(id: str) -> Call[str]:  # noqa: A002
-    """Take a content out for good; ``"deleted"``."""
+    """Take an item out for good; ``"deleted"``."""
     return Call("DELETE", _path(id), _state, done="deleted")
 
 
@@ -185,7 +185,7 @@ def rank(
     among: Sequence[str] | None = None,
     key: str | None = None,
 ) -> Call[Ranking]:
-    """Rank the best k contents for one request, and count them as shown.
+    """Rank the best k items for one request, and count them as shown.
 
     ``placement`` names where they are shown: an experiment may have it to itself. ``key`` names the request: sent again
     under the same key, it is answered as before and counts once. A new one is made where none is given.

@@ -156,7 +156,7 @@ class Client:
     health = _blocking(calls.health)
 
     def add_items(self, items: Iterable[NewItem | str]) -> Added:
-        """Add contents, or change those whose id is known; some thousands at a time, each time all or none."""
+        """Add items, or change those whose id is known; some thousands at a time, each time all or none."""
         added = updated = unchanged = 0
         for some in _batches(items):
             answer = self.send(calls.add_items(some))
@@ -173,7 +173,7 @@ class Client:
         sort: Sort = "oldest",
         limit: int = 1000,
     ) -> Iterator[Item]:
-        """Every content that matches, page by page. Oldest first, those added meanwhile come at the end."""
+        """Every item that matches, page by page. Oldest first, those added meanwhile come at the end."""
         cursor: str | None = None
         while True:
             page: Page = self.page(limit=limit, cursor=cursor, tag=tag, state=state, search=search, sort=sort)
@@ -310,7 +310,7 @@ class AsyncClient:
     health = _awaited(calls.health)
 
     async def add_items(self, items: Iterable[NewItem | str]) -> Added:
-        """Add contents, or change those whose id is known; some thousands at a time, each time all or none."""
+        """Add items, or change those whose id is known; some thousands at a time, each time all or none."""
         added = updated = unchanged = 0
         for some in _batches(items):
             answer = await self.send(calls.add_items(some))
@@ -327,7 +327,7 @@ class AsyncClient:
         sort: Sort = "oldest",
         limit: int = 1000,
     ) -> AsyncIterator[Item]:
-        """Every content that matches, page by page. Oldest first, those added meanwhile come at the end."""
+        """Every item that matches, page by page. Oldest first, those added meanwhile come at the end."""
         cursor: str | None = None
         while True:
             page: Page = await self.page(limit=limit, cursor=cursor, tag=tag, state=state, search=search, sort=sort)

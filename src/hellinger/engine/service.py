@@ -47,7 +47,7 @@ _REQUEST = re.compile(r"[A-Za-z0-9_-]{22}").fullmatch
 PART = 1_000
 """Feedback, or rows of an import, that are classified at once, while rankings wait: a millisecond."""
 SWEEP = 60.0
-"""Seconds between two looks for contents beyond hope."""
+"""Seconds between two looks for items beyond hope."""
 
 
 class Outcome(NamedTuple):
@@ -320,7 +320,7 @@ class Service:
         return added, len(drafts) - added, len(names) - len(drafts)
 
     async def slot(self, item: str) -> int | None:
-        """The slot of a content. Where it is not known, another copy may have added it a moment ago."""
+        """The slot of an item. Where it is not known, another copy may have added it a moment ago."""
         known = self.desk.ledger.catalogue.slots
         if item not in known:
             await self._look()
@@ -331,7 +331,7 @@ class Service:
             await self.journal.look()
 
     async def turn(self, item: str, state: str) -> None:
-        """Bring a content to a state."""
+        """Bring an item to a state."""
         await self.journal.write((self.desk.turn(item, state, now()),))
 
     async def bring(
@@ -364,7 +364,7 @@ class Service:
         return (len(good) if seq is not None else 0), seq is None, unknown, rejected
 
     async def metadata(self, slots: Sequence[int]) -> list[dict[str, Any] | None]:
-        """What was last said of these contents, from the log; nothing while the store is away."""
+        """What was last said of these items, from the log; nothing while the store is away."""
         said = [int(self.desk.ledger.catalogue["said"][slot]) for slot in slots]
         try:
             found = {event.seq: event.fields for event in await self._ask(self.store.at, said)}

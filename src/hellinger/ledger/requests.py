@@ -62,7 +62,7 @@ class Request:
         self.through = through
         self.items = items
         self.slots = slots
-        """The contents that bore these names, −1 for one no longer there: see :meth:`Ledger.slots_of`."""
+        """The items that bore these names, −1 for one no longer there: see :meth:`Ledger.slots_of`."""
         self.version = version
         """The catalogue's version that the slots are of; −1 where they are not known yet."""
         self.counted = counted

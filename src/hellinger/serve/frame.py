@@ -46,7 +46,7 @@ def make_app(
     app = FastAPI(
         title=settings.title,
         version=version("hellinger"),
-        description="Ranks contents that are new, and learns from what becomes of them.",
+        description="Ranks items that are new, and learns from what becomes of them.",
         docs_url=None,  # FastAPI's own load their scripts from elsewhere
         redoc_url=None,
         openapi_url=None,

@@ -1,4 +1,4 @@
-"""What the log says of one content, as far back as reading it stays cheap."""
+"""What the log says of one item, as far back as reading it stays cheap."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ _FINE = 3 * RESOLUTIONS["day"]
 
 
 def history(store: Store, item: str, since: int, last: int, *, most: int = MOST) -> dict[str, Any]:
-    """What became of a content over time: impressions and reward by variant, and what was done with it.
+    """What became of an item over time: impressions and reward by variant, and what was done with it.
 
-    The log has no index by content; its newest events are looked through, back to where the content began, at most
+    The log has no index by item; its newest events are looked through, back to where the item began, at most
     ``most`` of them and for two seconds. The answer is ``complete`` if every event since then was read: the log is
     without holes but for what was compacted.
 
     Parameters
     ----------
     since, last
-        Places in the log where the content began and where to start from.
+        Places in the log where the item began and where to start from.
     """
     events, read = _mentions(store, item, since, last, most)
     requests: dict[str, Request] = {}
@@ -83,7 +83,7 @@ def history(store: Store, item: str, since: int, last: int, *, most: int = MOST)
 
 
 def _mentions(store: Store, item: str, since: int, last: int, most: int) -> tuple[list[Logged], int]:
-    """Events that name the content, in the log's order; and how many were read to find them."""
+    """Events that name the item, in the log's order; and how many were read to find them."""
     name, ending = orjson.dumps(item).decode(), f"/{item}"
     blocks: list[list[Logged]] = []
     read, upper, until = 0, last, time.monotonic() + SECONDS

@@ -1,4 +1,4 @@
-"""Lists of contents: which match, in what order, and how each stands."""
+"""Lists of items: which match, in what order, and how each stands."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def matching(
     reverse: bool = False,
     rises: Rises | None = None,
 ) -> Slots:
-    """Slots of the contents that match, in order. A search through a large catalogue does not hold up rankings.
+    """Slots of the items that match, in order. A search through a large catalogue does not hold up rankings.
 
     With ``rises`` only the rising match, in their own order.
     """
@@ -121,7 +121,7 @@ class _Filter:
 
 
 def _ordered(views: list[Columns], slots: Slots, places: Slots, sort: str, reverse: bool) -> Slots:
-    """In a thread: a million contents take a tenth of a second, in which rankings go on."""
+    """In a thread: a million items take a tenth of a second, in which rankings go on."""
     oldest = slots[np.argsort(places[slots], kind="stable")]
     if sort in ("newest", "oldest"):
         return oldest[::-1] if (sort == "newest") != reverse else oldest

@@ -121,7 +121,7 @@ class Listener:
 class Live:
     """Looks at the service once a second, and tells whoever listens.
 
-    The message holds totals and the last steps of the series, never a content: it costs the same with ten contents
+    The message holds totals and the last steps of the series, never an item: it costs the same with ten items
     and with a million. It is made once for all who look at the same experiment and compare with the same control.
     While nobody listens nothing is made but a note of the counters.
     """

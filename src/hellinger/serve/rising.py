@@ -1,4 +1,4 @@
-"""Which contents do better of late than the pool does, from counts alone."""
+"""Which items do better of late than the pool does, from counts alone."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["LEAST", "Rises", "Rising", "wilson_lower"]
 
 HALF = 12 * 3_600_000
 LEAST = 20.0
-"""Impressions of late that a content needs to be judged by."""
+"""Impressions of late that an item needs to be judged by."""
 _Z = 1.6448536269514722
 """Quantile of the normal distribution at 95 %."""
 _FRESH = 1000
@@ -24,7 +24,7 @@ Floats = npt.NDArray[np.float64]
 
 
 class Rises(NamedTuple):
-    """The contents that are rising, best first."""
+    """The items that are rising, best first."""
 
     slots: npt.NDArray[np.int64]
     impressions: Floats
@@ -45,7 +45,7 @@ class _Mark(NamedTuple):
 
 
 def wilson_lower(n: Floats, s: Floats) -> Floats:
-    """Wilson's lower bound for rates s/n, 95 % on one side: a lucky click does not lift a content with few impressions.
+    """Wilson's lower bound for rates s/n, 95 % on one side: a lucky click does not lift an item with few impressions.
 
     >>> wilson_lower(np.array([10.0, 1000.0]), np.array([1.0, 100.0])).round(4)
     array([0.0226, 0.0855])
@@ -55,11 +55,11 @@ def wilson_lower(n: Floats, s: Floats) -> Floats:
 
 
 class Rising:
-    """What contents have gathered in the last 12 to 24 hours.
+    """What items have gathered in the last 12 to 24 hours.
 
-    Two copies of the counts are kept, taken every 12 hours; what came after the older one is *of late*. A content is
+    Two copies of the counts are kept, taken every 12 hours; what came after the older one is *of late*. An item is
     rising if it has at least ``LEAST`` impressions of late and Wilson's lower bound of their rate is above the rate of
-    all contents of late. A copy of the service knows of its own time since it started, and says since when.
+    all items of late. A copy of the service knows of its own time since it started, and says since when.
     """
 
     def __init__(self, ledger: Callable[[], Ledger], at: int) -> None:
@@ -87,7 +87,7 @@ class Rising:
             self._marks = [self._marks[-1], self._mark(at)]
 
     async def find(self, at: int) -> Rises:
-        """The contents that are rising, at most a second ago."""
+        """The items that are rising, at most a second ago."""
         self.turn(at)
         if self._cached is None or not 0 <= at - self._cached[0] < _FRESH:
             ledger, held = self._ledger, self._ledger.catalogue

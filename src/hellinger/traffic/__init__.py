@@ -1,4 +1,4 @@
-"""Traffic as real clients send it: a world of users and contents, played over HTTP or against a desk."""
+"""Traffic as real clients send it: a world of users and items, played over HTTP or against a desk."""
 
 from __future__ import annotations
 

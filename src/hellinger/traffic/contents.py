@@ -18,13 +18,13 @@ from hellinger.errors import UnknownNameError, require
 __all__ = ["Content", "Supply", "from_csv", "from_law"]
 
 SHRINK = 20.0
-"""Impressions at the overall rate that are added to each content of a file of counts."""
+"""Impressions at the overall rate that are added to each item of a file of counts."""
 
 TAGS = ("news", "sport", "music", "film", "food", "travel", "games", "science")
 
 
 class Content(NamedTuple):
-    """A content, and the chance that a user who looks at it clicks."""
+    """An item, and the chance that a user who looks at it clicks."""
 
     id: str
     rate: float
@@ -32,16 +32,16 @@ class Content(NamedTuple):
 
 
 class Supply:
-    """Where contents come from, one after the other, and what anybody's content is worth.
+    """Where items come from, one after the other, and what anybody's item is worth.
 
     Parameters
     ----------
-    contents
+    items
         In the order in which they come.
     law
-        Of the rates of contents that are not among these.
+        Of the rates of items that are not among these.
     salt
-        Makes other rates from the same law. A content's rate depends on its id and this alone, so that they stay the
+        Makes other rates from the same law. An item's rate depends on its id and this alone, so that they stay the
         same from one run to the next.
     """
 
@@ -52,7 +52,7 @@ class Supply:
         self.rates: dict[str, float] = {}
 
     def take(self, number: int) -> list[Content]:
-        """The next contents, fewer where there are no more."""
+        """The next items, fewer where there are no more."""
         out = []
         for content in self._contents:
             self.rates[content.id] = content.rate
@@ -62,7 +62,7 @@ class Supply:
         return out
 
     def rate(self, item: str) -> float:
-        """A content's rate, whoever added it."""
+        """An item's rate, whoever added it."""
         found = self.rates.get(item)
         if found is None:
             found = self.rates[item] = drawn(self._law, item, self._salt)
@@ -70,7 +70,7 @@ class Supply:
 
 
 def drawn(law: str, item: str, salt: int = 0) -> float:
-    """The rate that a law has for a content.
+    """The rate that a law has for an item.
 
     >>> round(drawn("beta", "a"), 4), round(drawn("beta", "a", salt=1), 4)
     (0.0..., 0.0...)
@@ -80,7 +80,7 @@ def drawn(law: str, item: str, salt: int = 0) -> float:
 
 
 def from_law(law: str, *, salt: int = 0, prefix: str = "content-") -> Supply:
-    """Made-up contents without end, their rates from a law of ``hellinger coldstart``."""
+    """Made-up items without end, their rates from a law of ``hellinger coldstart``."""
     if law not in LAWS:
         raise UnknownNameError("law", law, list(LAWS))
     require(0 <= salt < 2**64, "0 <= salt < 2^64", salt=salt)

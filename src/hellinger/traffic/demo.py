@@ -43,7 +43,7 @@ class Scene(NamedTuple):
     Attributes
     ----------
     visits
-        Pages a day while months are played: 60 days of them give each of 10,000 contents some 38 impressions with each
+        Pages a day while months are played: 60 days of them give each of 10,000 items some 38 impressions with each
         of four variants, about where the paper's algorithms differ most.
     rate
         Pages a second from then on.
@@ -59,7 +59,7 @@ class Scene(NamedTuple):
 
     def check(self) -> Scene:
         """Return this, or raise where it makes no sense."""
-        require(self.contents >= 1, "1 <= contents", contents=self.contents)
+        require(self.contents >= 1, "1 <= items", contents=self.contents)
         require(0 <= self.days <= 3650, "0 <= days <= 3650", days=self.days)
         require(self.rate > 0, "0 < rate", rate=self.rate)
         require(self.visits > 0, "0 < visits", visits=self.visits)
@@ -143,7 +143,7 @@ class Demo:
         fresh: bool,
         progress: Callable[[Tally], None] | None = None,
     ) -> Driver:
-        """Users from now on: gently, or so many pages as fast as it goes; contents are added first if ``fresh``."""
+        """Users from now on: gently, or so many pages as fast as it goes; items are added first if ``fresh``."""
         live = Pace(rate=self.scene.rate) if requests is None else Pace(requests=requests, connections=8)
         visits = self.scene.rate * 86_400 if requests is None else self.world.plan.visits
         self.world.resume(self.world.plan._replace(visits=visits, rhythm=0.0), now())

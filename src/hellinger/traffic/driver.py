@@ -82,7 +82,7 @@ class Driver:
     verify
         Whether to compare, at the end, what was sent with what was counted.
     add
-        Whether the world's contents are to be added first.
+        Whether the world's items are to be added first.
     progress
         Told of what was sent so far, after every ranking.
     """

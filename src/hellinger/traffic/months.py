@@ -20,7 +20,7 @@ from hellinger.traffic.world import World
 __all__ = ["Log", "Played", "play"]
 
 _CHORES = 3_600_000
-"""Milliseconds between two deliveries of contents, and two looks at what has expired."""
+"""Milliseconds between two deliveries of items, and two looks at what has expired."""
 
 Progress = Callable[[int], None]
 """Told the time that has been reached."""

@@ -103,7 +103,7 @@ class Tally:
         return {f"p{q}": round(float(np.percentile(some, q)) * 1000.0, 2) for q in (50, 95, 99)}
 
     def as_json(self) -> dict[str, Any]:
-        """Everything but the contents one by one."""
+        """Everything but the items one by one."""
         return {
             "requests": self.requests.total(),
             "impressions": sum(counts.total() for counts in self.impressions.values()),

@@ -1,6 +1,6 @@
-r"""A site's users and contents: who comes when, what is looked at, what is clicked, what goes wrong.
+r"""A site's users and items: who comes when, what is looked at, what is clicked, what goes wrong.
 
-The world knows no service. It tells who visits (:meth:`World.visits`), which contents come and go
+The world knows no service. It tells who visits (:meth:`World.visits`), which items come and go
 (:meth:`World.changes`), and what a user does with a page once somebody has filled it (:meth:`World.react`). A driver
 plays it over HTTP in real time (:mod:`hellinger.traffic.driver`), or against a desk with simulated time
 (:mod:`hellinger.traffic.months`).
@@ -10,13 +10,13 @@ Model
 Users
     come in sessions, a Poisson process whose rate follows the hours of the day; how often a user comes is lognormal
     (``spread``). A session has a geometric number of pages (mean ``pages``), with exponential pauses (mean ``pause``
-    seconds). A user is not shown again the ``memory`` contents seen last: they go out with the request as ``exclude``.
+    seconds). A user is not shown again the ``memory`` items seen last: they go out with the request as ``exclude``.
 Looking and clicking
     The position-based model (Richardson et al. 2007; Joachims et al. 2017): position j is looked at with probability
 
     .. math:: \theta_j = j^{-\eta},
 
-    and what is looked at is clicked with the content's own rate: P(click) = θ_j · rate. A click is followed by a like
+    and what is looked at is clicked with the item's own rate: P(click) = θ_j · rate. A click is followed by a like
     with probability ``like`` and by a comment with probability ``comment``.
 Delays
     A click happens an exponential time after the page (mean 8 s), a like 20 s after that, a comment 60 s. Word of it
@@ -132,15 +132,15 @@ class Change(NamedTuple):
 
 
 class World:
-    """Users and contents, from a time on; see this module's words for the model.
+    """Users and items, from a time on; see this module's words for the model.
 
     Parameters
     ----------
     plan
         What it is like.
     supply
-        Where contents come from.
-    contents
+        Where items come from.
+    items
         How many are there at the start.
     seed
         What users and clicks are drawn from.
@@ -150,7 +150,7 @@ class World:
 
     def __init__(self, plan: Plan, supply: Supply, *, contents: int, seed: int = 0, start: int = 0) -> None:
         require(seed >= 0, "0 <= seed", seed=seed)
-        require(contents >= 1, "1 <= contents", contents=contents)
+        require(contents >= 1, "1 <= items", contents=contents)
         self.plan = plan.check()
         self.supply = supply
         self.seed = seed
@@ -170,7 +170,7 @@ class World:
         self._blocks: dict[int, list[list[float]]] = {}
 
     def resume(self, plan: Plan, start: int) -> None:
-        """Go on from a later time, perhaps at another pace: the same contents, the users with what they have seen."""
+        """Go on from a later time, perhaps at another pace: the same items, the users with what they have seen."""
         require(plan.k == self.plan.k and plan.users == self.plan.users, "k and users stay as they are", plan=plan)
         self.plan = plan.check()
         self.start = start

@@ -251,14 +251,14 @@ class Series(BaseModel):
 
 
 class HistoryColumn(BaseModel):
-    """A content's figures under one variant, one for each step."""
+    """An item's figures under one variant, one for each step."""
 
     impressions: list[float]
     reward: list[float]
 
 
 class Mark(BaseModel):
-    """Something that was done with a content, or that it did."""
+    """Something that was done with an item, or that it did."""
 
     at: str
     what: str = Field(description="added, changed, hidden, shown, expired, graduated or outclassed.")
@@ -266,10 +266,10 @@ class Mark(BaseModel):
 
 
 class History(BaseModel):
-    """A content over time."""
+    """An item over time."""
 
     item: str
-    complete: bool = Field(description="Whether the events read reach back to the content's start.")
+    complete: bool = Field(description="Whether the events read reach back to the item's start.")
     events_read: int
     resolution: Literal["hour", "day"]
     steps: list[str] = Field(description="When each step begins.")

@@ -132,4 +132,4 @@ FEW_MISTAKES = WrapValidator(_few_mistakes)
 """With a body's type: tell of so many unknown fields that there are very many, not of each."""
 
 
-# Contents ---------------------------------------------------------------------------------------------
+# Items ---------------------------------------------------------------------------------------------

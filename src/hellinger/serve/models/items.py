@@ -24,7 +24,7 @@ __all__ = [
 
 
 class NewItem(Body):
-    """A content to add, or to change where its id is known."""
+    """An item to add, or to change where its id is known."""
 
     id: Name = Field(examples=["article-1"])
     tags: list[Name] = Field(default_factory=list, fail_fast=True, description="Labels to filter and to learn by.")
@@ -47,14 +47,14 @@ class ItemsAnswer(BaseModel):
 
 
 class ItemState(BaseModel):
-    """A content and the state it is in now."""
+    """An item and the state it is in now."""
 
     id: str
     state: Literal["shown", "hidden", "expired", "deleted"]
 
 
 class Left(BaseModel):
-    """How a content left one variant's pool."""
+    """How an item left one variant's pool."""
 
     reason: Literal["graduated", "outclassed", "expired"]
     at: int = Field(description="When, in milliseconds since 1970.")
@@ -63,7 +63,7 @@ class Left(BaseModel):
 
 
 class Standing(BaseModel):
-    """A content's standing with one variant."""
+    """An item's standing with one variant."""
 
     impressions: float
     rewards: float
@@ -77,7 +77,7 @@ class Standing(BaseModel):
 
 
 class Item(BaseModel):
-    """A content, and how it stands with every variant."""
+    """An item, and how it stands with every variant."""
 
     id: str
     state: str
@@ -91,7 +91,7 @@ class Item(BaseModel):
 
 
 class Recent(BaseModel):
-    """What a content gathered of late."""
+    """What an item gathered of late."""
 
     impressions: float
     rewards: float
@@ -99,7 +99,7 @@ class Recent(BaseModel):
 
 
 class RowStanding(BaseModel):
-    """A content's standing with one variant, in a list."""
+    """An item's standing with one variant, in a list."""
 
     impressions: float
     rewards: float
@@ -108,7 +108,7 @@ class RowStanding(BaseModel):
 
 
 class ItemRow(BaseModel):
-    """A content in a list."""
+    """An item in a list."""
 
     id: str
     state: str
@@ -125,7 +125,7 @@ class ItemRow(BaseModel):
 
 
 class ItemPage(BaseModel):
-    """A page of contents, and where the next begins."""
+    """A page of items, and where the next begins."""
 
     items: list[ItemRow]
     since: str | None = Field(description="When `recent` begins: 12 to 24 hours ago, or when this copy started.")

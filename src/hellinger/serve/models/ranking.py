@@ -56,12 +56,12 @@ class RankBody(Body):
         fail_fast=True,
         description="Ids to leave out, those already seen; unknown ones do no harm.",
     )
-    tags: list[Name] | None = Field(None, fail_fast=True, description="Only contents with at least one of these.")
-    among: list[Name] | None = Field(None, fail_fast=True, description="Only these contents.")
+    tags: list[Name] | None = Field(None, fail_fast=True, description="Only items with at least one of these.")
+    among: list[Name] | None = Field(None, fail_fast=True, description="Only these items.")
 
 
 class RankedItem(BaseModel):
-    """A content in a ranking."""
+    """An item in a ranking."""
 
     id: str
     score: float | None = Field(description="Upper confidence bound; null if it has none yet.")
@@ -167,7 +167,7 @@ class SeenAnswer(FeedbackAnswer):
 
 
 class ImportRow(Body):
-    """Counts of one content over some time."""
+    """Counts of one item over some time."""
 
     item: Name
     impressions: int = Field(ge=0, le=10**12, strict=True)
@@ -192,7 +192,7 @@ class ImportAnswer(BaseModel):
 
     accepted: int
     duplicate: bool
-    unknown: int = Field(description="Rows of contents that are not in the catalogue.")
+    unknown: int = Field(description="Rows of items that are not in the catalogue.")
     rejected: list[Rejected]
 
 

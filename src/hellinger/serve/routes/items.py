@@ -23,7 +23,7 @@ from hellinger.serve.shortcut import shortcut
 __all__ = ["router"]
 
 router = APIRouter(prefix="/v1/items", tags=["items"], responses=ERRORS)
-MISSING: dict[int | str, dict[str, Any]] = {404: error("No such content.")}
+MISSING: dict[int | str, dict[str, Any]] = {404: error("No such item.")}
 
 
 async def answer_add(service: Service, body: models.ItemsBody, *_: object) -> bytes:
@@ -45,7 +45,7 @@ async def answer_add(service: Service, body: models.ItemsBody, *_: object) -> by
 @needs("write")
 @shortcut(models.ItemsBody.model_validate_json, answer_add, large=partial(bodies.read, models.ItemsBody, "items"))
 async def add(body: Annotated[models.ItemsBody, models.FEW_MISTAKES], request: Request) -> Response:
-    """Add contents, or change those whose id is known. All or none."""
+    """Add items, or change those whose id is known. All or none."""
     return Response(await answer_add(service_of(request), body), media_type="application/json")
 
 
@@ -66,7 +66,7 @@ async def page(
     ] = "newest",
     reverse: Annotated[bool, Query(description="The last of that order first; `rising` has one order only.")] = False,
 ) -> Response:
-    """List contents, a page at a time."""
+    """List items, a page at a time."""
     service = service_of(request)
     start = listing.offset(cursor)
     live: Live = request.app.state.live
@@ -88,7 +88,7 @@ async def page(
 @router.get("/{item:path}", response_model=models.Item, responses=MISSING)
 @needs("read")
 async def one(item: str, request: Request) -> Response:
-    """A content: its counts, and its estimate, interval and index under each variant."""
+    """An item: its counts, and its estimate, interval and index under each variant."""
     service = service_of(request)
     (metadata,) = await service.metadata([await _slot(service, item)])
     slot = await _slot(service, item)  # again: it may have gone while the log was read
@@ -126,21 +126,21 @@ async def one(item: str, request: Request) -> Response:
 @router.post("/{item:path}/hide", response_model=models.ItemState, responses=MISSING)
 @needs("write")
 async def hide(item: str, request: Request) -> Response:
-    """Leave a content out of every ranking until it is brought back; its counts go on."""
+    """Leave an item out of every ranking until it is brought back; its counts go on."""
     return await _turn(item, "hidden", request)
 
 
 @router.post("/{item:path}/unhide", response_model=models.ItemState, responses=MISSING)
 @needs("write")
 async def unhide(item: str, request: Request) -> Response:
-    """Bring a hidden content back."""
+    """Bring a hidden item back."""
     return await _turn(item, "shown", request)
 
 
 @router.delete("/{item:path}", response_model=models.ItemState, responses=MISSING)
 @needs("write")
 async def delete(item: str, request: Request) -> Response:
-    """Take a content out for good. Added again, it begins anew."""
+    """Take an item out for good. Added again, it begins anew."""
     return await _turn(item, "deleted", request)
 
 
@@ -156,5 +156,5 @@ async def _turn(item: str, state: str, request: Request) -> Response:
 async def _slot(service: Service, item: str) -> int:
     slot = await service.slot(item)
     if slot is None:
-        raise ApiError(404, f"`id` must be that of a content, but got {item!r}")
+        raise ApiError(404, f"`id` must be that of an item, but got {item!r}")
     return slot

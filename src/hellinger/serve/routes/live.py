@@ -1,4 +1,4 @@
-"""The experiment as it goes on, and one content's story."""
+"""The experiment as it goes on, and one item's story."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ async def stream(request: Request, control: Control = None, experiment: Named = 
     return Stream(live, listener)
 
 
-@router.get("/history", response_model=models.History, responses={404: error("No such content.")})
+@router.get("/history", response_model=models.History, responses={404: error("No such item.")})
 @needs("read")
 async def history(
-    request: Request, item: Annotated[str, Query(max_length=1024, description="Id of the content.")]
+    request: Request, item: Annotated[str, Query(max_length=1024, description="Id of the item.")]
 ) -> Response:
-    """A content over time, from the newest events of the log; ``complete``: they reach back to its beginning."""
+    """An item over time, from the newest events of the log; ``complete``: they reach back to its beginning."""
     service = service_of(request)
     held = service.desk.ledger.catalogue
     slot = held.slots.get(item)
     if slot is None:
-        raise ApiError(404, f"`item` must be the id of a content, but got {item!r}")
+        raise ApiError(404, f"`item` must be the id of an item, but got {item!r}")
     live: Live = request.app.state.live
     async with live.reading:  # reading costs time that rankings could use
         since, last = int(held["since"][slot]), service.desk.ledger.seq

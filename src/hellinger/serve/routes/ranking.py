@@ -56,7 +56,7 @@ async def rank(
         str | None, Header(min_length=1, max_length=256, description="The same key gives the same ranking, once.")
     ] = None,
 ) -> Response:
-    """Rank the best k contents for one request, by one of the variants, and count them as shown."""
+    """Rank the best k items for one request, by one of the variants, and count them as shown."""
     return _json(await answer_rank(service_of(request), body, idempotency_key, request.scope[CALLER]))
 
 
