@@ -134,7 +134,7 @@ class Calls:
             Call("POST /v1/items, one more tag", many, self._add, self._tag),
             Call("items that expire together", many, lambda: time.sleep(3.0), self._expire_soon),
             Call("POST /v1/feedback", f"{many} events", self._feedback, self._rank_much),
-            Call("POST /v1/log", f"{many} rows", self._import),
+            Call("POST /v1/counts", f"{many} rows", self._import),
             Call("hellinger snapshot", whole, self._snapshot),
         ]
 
@@ -148,7 +148,7 @@ class Calls:
                 {"item": f"item-{n}", "impressions": 12 + n % 50, "rewards": n % 12}
                 for n in range(min(10_000, self._items))
             ]
-            self._post("/v1/log", batch=f"fill-{segment}", rows=rows, **({"segment": segment} if segment else {}))
+            self._post("/v1/counts", batch=f"fill-{segment}", rows=rows, **({"segment": segment} if segment else {}))
         for _ in range(rankings // 50):
             for _ in range(50):
                 made = self._post("/v1/rank", k=20)
@@ -198,7 +198,7 @@ class Calls:
 
     def _import(self) -> None:
         rows = [{"item": f"item-{n}", "impressions": 3, "rewards": 1} for n in range(min(10_000, self._items))]
-        self._post("/v1/log", batch=f"import-{next(self._batches)}", rows=rows)
+        self._post("/v1/counts", batch=f"import-{next(self._batches)}", rows=rows)
 
     def _snapshot(self) -> None:
         command = [sys.executable, "-m", "hellinger", "snapshot", "--json", "--database", self._database]

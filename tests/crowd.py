@@ -185,7 +185,7 @@ class Client:
         rows = [{"item": item, "impressions": self.rng.randint(1, 9), "rewards": 0.5} for item in items]
 
         def bring() -> None:
-            answer = self._post("/v1/log", {"batch": batch, "variant": variant, "rows": rows})
+            answer = self._post("/v1/counts", {"batch": batch, "variant": variant, "rows": rows})
             assert answer["accepted"] == (0 if answer["duplicate"] else 3), answer
             self.imported += [(variant, row["item"], row["impressions"], 0.5) for row in rows]  # type: ignore[misc]
 

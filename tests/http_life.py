@@ -232,7 +232,7 @@ class HttpLife:
         row = {"item": rng.choice(NAMES), "impressions": n, "rewards": n // 5}
         body = {"batch": f"{rng.getrandbits(40)}", "segment": rng.choice(SEGMENTS), "rows": [row]}
         body |= {"variant": rng.choice([None, "one"])}  # the others may have stopped
-        return service.post("/v1/log", body).status
+        return service.post("/v1/counts", body).status
 
     def _ramp(self, rng: random.Random, service: Service) -> int:
         """Give the variants other weights, or have a third one for a while."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from hellinger.engine.allocation import Allocation, full_name
 from hellinger.engine.desk import Desk
-from hellinger.engine.drafts import Draft, DraftRow, Feedback, Query
+from hellinger.engine.drafts import Draft, DraftRow, GivenFeedback, Query
 from hellinger.engine.picture import differences as unlike
 from hellinger.engine.picture import pictures
 from hellinger.engine.state import HOUR
@@ -86,7 +86,7 @@ class Copy:
         self.flush()
 
     def turn(self, name: str, state: str, at: int = START) -> None:
-        self.write([self.desk.turn(name, state, at)])
+        self.write([self.desk.set_state(name, state, at)])
         self.flush()
 
     def rank(self, k: int = 3, at: int = START, name: str | None = None, **query: Any) -> Draft:
@@ -97,7 +97,7 @@ class Copy:
     def give(self, request: str, item: str, kind: str = "click", value: float = 1.0, at: int = START) -> str:
         """Send one feedback; what becomes of it."""
         self.recall(request)
-        out = self.desk.sort([Feedback(request, item, kind, value)], at)
+        out = self.desk.sort([GivenFeedback(request, item, kind, value)], at)
         self.write(out.drafts)
         kinds = {"late": out.late, "duplicate": out.duplicate, "unknown": out.unknown, "rejected": out.rejected}
         return next((kind for kind, found in kinds.items() if found), "accepted")
@@ -243,7 +243,7 @@ class Life:
     def turn(self, copy: Copy) -> None:
         name, state = self.rng.choice(NAMES), self.rng.choice(["hidden", "shown", "deleted"])
         self._note(name=name, state=state)
-        copy.write([copy.desk.turn(name, state, self.at)])
+        copy.write([copy.desk.set_state(name, state, self.at)])
 
     def rank(self, copy: Copy) -> None:
         rng = self.rng
@@ -286,7 +286,7 @@ class Life:
             copy.write(copy.desk.sort_seen([(name, item)], self.at).drafts)
         else:
             value = rng.choice([0.0, 0.3, 1.0, 1.0])
-            copy.write(copy.desk.sort([Feedback(name, item, kind, value)], self.at).drafts)
+            copy.write(copy.desk.sort([GivenFeedback(name, item, kind, value)], self.at).drafts)
 
     def bring(self, copy: Copy) -> None:
         rng = self.rng

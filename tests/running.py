@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from hellinger.engine.drafts import DraftRow, Feedback, Query
+from hellinger.engine.drafts import DraftRow, GivenFeedback, Query
 from hellinger.engine.service import make_desk
 from hellinger.engine.settings import Settings
 from hellinger.engine.state import HOUR
@@ -57,7 +57,9 @@ def fill(settings: Settings, *, requests: int, items: int, days: float, k: int =
         at = start + (end - start) * number // requests
         draft = desk.rank(Query(k), at)
         clicks = [
-            Feedback(draft.event.key, item, "click") for item in draft.fields["items"] if rng.random() < rates[item]
+            GivenFeedback(draft.event.key, item, "click")
+            for item in draft.fields["items"]
+            if rng.random() < rates[item]
         ]
         waiting += [draft, *desk.sort(clicks, at).drafts]
         if len(waiting) > 100:

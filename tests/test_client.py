@@ -25,6 +25,7 @@ import pytest
 import hellinger
 from hellinger.client import (
     AsyncFeedbackBuffer,
+    CountRow,
     Feedback,
     FeedbackBuffer,
     NewItem,
@@ -32,7 +33,6 @@ from hellinger.client import (
     Ranking,
     Retry,
     ServiceError,
-    Tally,
     UnreachableError,
 )
 from served import Served, application, serving
@@ -76,9 +76,9 @@ def test_every_call_of_the_client(served: Served, tmp_path: Path) -> None:
         assert (outcome.accepted, outcome.duplicate, outcome.rejected[0].index) == (0, 1, 1)
         assert client.impressions([(ranking.ranking_id, "call-x")]).duplicate == 1
 
-        row = Tally("call-x", 10, 2.0, datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC))
-        assert client.log("batch-1", [row], variant=ranking.variant).accepted == 1
-        assert client.log("batch-1", [row], variant=ranking.variant).duplicate
+        row = CountRow("call-x", 10, 2.0, datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC))
+        assert client.import_counts("batch-1", [row], variant=ranking.variant).accepted == 1
+        assert client.import_counts("batch-1", [row], variant=ranking.variant).duplicate
         standing = client.item("call-x").variants[ranking.variant]
         assert (standing.impressions, standing.rewards) == (11, 3)
         assert standing.low is not None
@@ -87,7 +87,7 @@ def test_every_call_of_the_client(served: Served, tmp_path: Path) -> None:
 
         experiment = client.experiment(control="ucb1")
         assert experiment[ranking.variant].reward == 3
-        assert experiment.told["control"] == "ucb1"
+        assert experiment.raw["control"] == "ucb1"
         with pytest.raises(KeyError):
             experiment["nobody"]
         series = client.series("day", since=datetime(2026, 1, 1))
@@ -295,7 +295,7 @@ def test_lost_answers_count_once(served: Served) -> None:
         with hellinger.Client(served.url, retry=QUICK, transport=Lossy()) as client:
             rankings = [client.rank(3) for _ in range(6)]
             outcomes = [client.feedback([Feedback(one.ranking_id, item) for item in one.ids]) for one in rankings]
-            batch = client.log("lossy", [Tally("lossy-1", 5, 1.0)])
+            batch = client.import_counts("lossy", [CountRow("lossy-1", 5, 1.0)])
             assert client.delete("lossy-2") == "deleted"
             with pytest.raises(ServiceError):
                 client.item("lossy-2")

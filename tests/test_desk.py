@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hellinger.engine.desk import Desk
-from hellinger.engine.drafts import Feedback, Query
+from hellinger.engine.drafts import GivenFeedback, Query
 from hellinger.engine.feedback import points
 from hellinger.engine.learning import due, fit
 from hellinger.engine.pools import SLICE
@@ -508,7 +508,7 @@ def test_a_ranking_has_so_many_kinds_of_feedback() -> None:
     one, other = copy.rank().event.key, copy.rank().event.key
     copy.flush()
     kinds = ["k1", "k2", "k1", "k3", "k4", "k3", "k5"]
-    out = copy.desk.sort([Feedback(name, "a", kind) for kind in kinds for name in (one, other)], START)
+    out = copy.desk.sort([GivenFeedback(name, "a", kind) for kind in kinds for name in (one, other)], START)
     assert [kinds[j // 2] for j in out.places if j % 2 == 0] == ["k1", "k2", "k1", "k3", "k3"]
     assert [j for j, _ in out.rejected] == [8, 9, 12, 13]
     assert out.rejected[0][1] == (

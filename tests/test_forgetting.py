@@ -83,7 +83,7 @@ def test_items_are_forgotten_in_their_time_and_in_parts() -> None:
     names = [f"item {j}" for j in range(FORGET + 200)]
     copy.add("stays", *names)
     for start in (0, FORGET):
-        copy.write([copy.desk.turn(name, "deleted", START + start) for name in names[start : start + FORGET]])
+        copy.write([copy.desk.set_state(name, "deleted", START + start) for name in names[start : start + FORGET]])
         copy.flush()
     held = copy.desk.ledger.catalogue
     assert copy.desk.chores(START + 2 * HOUR - 1) == []

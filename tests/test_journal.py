@@ -14,7 +14,7 @@ import pytest
 from hellinger.engine import experiments
 from hellinger.engine import service as module
 from hellinger.engine.desk import Desk
-from hellinger.engine.drafts import Draft, Feedback, Query
+from hellinger.engine.drafts import Draft, GivenFeedback, Query
 from hellinger.engine.journal import JournalFullError
 from hellinger.engine.service import Service
 from hellinger.engine.settings import Settings
@@ -136,7 +136,7 @@ def test_an_append_that_fails(tmp_path: Path, when: str) -> None:
         async with running(tmp_path) as (service, trouble):
             await service.describe(items("a", "b"))
             ranking = await service.rank(Query(2))
-            given = Feedback(ranking["ranking_id"], "a", "click")
+            given = GivenFeedback(ranking["ranking_id"], "a", "click")
             getattr(trouble, when)["append"] = 1
             with pytest.raises(StoreUnavailableError):
                 await service.feedback([given])
@@ -146,7 +146,7 @@ def test_an_append_that_fails(tmp_path: Path, when: str) -> None:
             getattr(trouble, when)["append"] = 1
             last = await service.rank(Query(1))
             await settled(service)
-            assert (await service.feedback([Feedback(last["ranking_id"], last["items"][0], "like")])).accepted == 1
+            assert (await service.feedback([GivenFeedback(last["ranking_id"], last["items"][0], "like")])).accepted == 1
             assert service.desk.ledger.series.totals["ucb1"] == [2, 3, 2]
 
     run(scenario)
@@ -273,7 +273,7 @@ def test_feedback_for_more_requests_than_are_kept_in_memory(tmp_path: Path, cach
             await service.describe(items("a", "b"))
             rankings = [await service.rank(Query(2)) for _ in range(10)]
             for kind in ("click", "like"):
-                given = [Feedback(ranking["ranking_id"], "a", kind) for ranking in rankings]
+                given = [GivenFeedback(ranking["ranking_id"], "a", kind) for ranking in rankings]
                 outcomes = await asyncio.gather(service.feedback(given), *(service.feedback([one]) for one in given))
                 assert sum(outcome.accepted for outcome in outcomes) == 10
                 assert sum(outcome.duplicate for outcome in outcomes) == 10
@@ -348,7 +348,7 @@ def test_a_content_deleted_when_it_has_just_left_a_pool(tmp_path: Path) -> None:
             await service.describe(items("a", "b"))
             for _ in range(2):
                 await service.rank(Query(2))
-            await asyncio.gather(service.turn("a", "deleted"), service.describe(items("a")))
+            await asyncio.gather(service.set_state("a", "deleted"), service.describe(items("a")))
             while service.desk.about("b")["ucb1"]["left"] is None:
                 await asyncio.sleep(0.01)
             about = service.desk.about("a")["ucb1"]
@@ -366,7 +366,7 @@ def test_a_clock_that_is_set_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             ranking = await service.rank(Query(2))
             for step in (-30 * HOUR, 20 * HOUR, -HOUR):
                 at += step
-                assert (await service.feedback([Feedback(ranking["ranking_id"], "a", f"k{step}")])).accepted == 1
+                assert (await service.feedback([GivenFeedback(ranking["ranking_id"], "a", f"k{step}")])).accepted == 1
                 await service.rank(Query(1))
             assert service.desk.ledger.series.totals["ucb1"] == [4, 5, 1]
             assert trouble._store.reached(at - 15 * HOUR) == 0
@@ -445,7 +445,7 @@ def test_a_compaction_that_ends_in_between(tmp_path: Path, monkeypatch: pytest.M
             await service.describe(items("a", "b"))
             rankings = [await service.rank(Query(2)) for _ in range(5)]
             at += 24 * HOUR
-            await service.feedback([Feedback(ranking["ranking_id"], "a", "click") for ranking in rankings[:2]])
+            await service.feedback([GivenFeedback(ranking["ranking_id"], "a", "click") for ranking in rankings[:2]])
             at += 100 * HOUR
             await service.rank(Query(2))
             live, store = service.desk.ledger, trouble._store
@@ -530,7 +530,7 @@ def test_rankings_and_feedback_of_a_copy_far_behind(tmp_path: Path, monkeypatch:
             begun = service.desk.ledger.seq
             others = [Event.of(f"item/{n}", "item", 1, items(f"x{n}")[0]) for n in range(1000)]
             trouble._store.append(others, 0)
-            click = asyncio.ensure_future(service.feedback([Feedback(made["ranking_id"], "a", "click")]))
+            click = asyncio.ensure_future(service.feedback([GivenFeedback(made["ranking_id"], "a", "click")]))
             places = []
             for number in range(20):
                 await service.rank(Query(2), f"key-{number}" if number % 2 else None)
@@ -542,7 +542,7 @@ def test_rankings_and_feedback_of_a_copy_far_behind(tmp_path: Path, monkeypatch:
             journal.watch()
             with pytest.raises(StoreUnavailableError, match="events of the log are not applied yet: try again"):
                 await click
-            again = await service.feedback([Feedback(made["ranking_id"], "a", "click")])
+            again = await service.feedback([GivenFeedback(made["ranking_id"], "a", "click")])
             assert (again.accepted, again.duplicate) == (0, 1)
             await settled(service)
             assert service.desk.ledger.series.totals["ucb1"] == [21, 42, 1.0]
@@ -572,7 +572,7 @@ def test_the_store_fails_while_a_copy_catches_up(
                 )
             trouble._store.append(others, 0)
             getattr(trouble, when)[method] = 2
-            click = [Feedback(made[0]["ranking_id"], "a", "click")]
+            click = [GivenFeedback(made[0]["ranking_id"], "a", "click")]
             first = asyncio.ensure_future(service.feedback(click))
             for _ in range(10):
                 await service.rank(Query(2))

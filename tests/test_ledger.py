@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hellinger.events import Logged
-from hellinger.ledger import HIDDEN, Ledger, Request, Requests, Series, UnknownKindError, placed, series
+from hellinger.ledger import HIDDEN, Ledger, Request, Requests, TimeSeries, UnknownKindError, placed, series
 from hellinger.ledger.recovery import differences, fold
 from hellinger.ledger.snapshot import dumped, loaded
 from ledger_model import START, Command, Log, Model, commands, written
@@ -240,14 +240,14 @@ def test_requests_without_a_cache_hold_what_is_kept() -> None:
 def test_minutes_kept_are_the_newest_whatever_the_order(adds: list[tuple[int, str]], rng: object) -> None:
     keep, series.KEEP_MINUTES = series.KEEP_MINUTES, 4
     try:
-        one, other = Series(), Series()
+        one, other = TimeSeries(), TimeSeries()
         for minute, variant in adds:
             one.add(variant, minute * 60_000, 1, 2, 0.5)
         rng.shuffle(adds)  # type: ignore[attr-defined]
         for j, (minute, variant) in enumerate(adds):
             other.add(variant, minute * 60_000, 1, 2, 0.5)
             if j % 5 == 0:
-                other = Series.of(other.as_json())
+                other = TimeSeries.of(other.as_json())
         newest = sorted({minute for minute, _ in adds})[-4:]
         assert sorted(one.steps["minute"]) == newest
         assert one.steps == other.steps

@@ -12,7 +12,7 @@ import orjson
 
 from hellinger.events import Logged
 from hellinger.experiment import Pages
-from hellinger.ledger import Ledger, Request, Requests, Series, placed
+from hellinger.ledger import Ledger, Request, Requests, TimeSeries, placed
 from hellinger.ledger.series import KEEP_MINUTES
 from hellinger.serve import export
 from hellinger.store import open_store
@@ -25,7 +25,7 @@ def request() -> Request:
 
 
 def test_counts_from_long_ago_when_minutes_are_let_go() -> None:
-    series = Series()
+    series = TimeSeries()
     first = 10 * KEEP_MINUTES
     for minute in range(first, first + 2 * KEEP_MINUTES):
         series.add("ucb1", minute * MINUTE, 1, 1, 0)

@@ -77,7 +77,7 @@ class Meanwhile:
                 ("/v1/feedback", {"events": [event]}),
                 ("/v1/feedback", {"events": [event | {"ranking_id": "x" * 22}]}),
                 ("/v1/items", {"items": [{"id": "new"}]}),
-                ("/v1/log", {"batch": "b", "rows": [{"item": "stable-1", "impressions": 1, "rewards": 0}]}),
+                ("/v1/counts", {"batch": "b", "rows": [{"item": "stable-1", "impressions": 1, "rewards": 0}]}),
             ):
                 refused = self.service.post(path, body, timeout=BOUND)
                 assert refused.status == 503, (path, refused)

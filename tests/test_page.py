@@ -349,8 +349,8 @@ def test_rising_forgets_what_was_long_ago() -> None:
     rising = Rising(lambda: ledger, 0)
     counts(ledger, "1", {"old": (1000, 300), "new": (1000, 10)})
     assert [ledger.catalogue.ids[slot] for slot in find(rising, 1).slots] == ["old"]
-    rising.turn(HALF)  # what was counted so far is now in the older half
-    rising.turn(2 * HALF)  # and now it is forgotten
+    rising.rotate(HALF)  # what was counted so far is now in the older half
+    rising.rotate(2 * HALF)  # and now it is forgotten
     counts(ledger, "2", {"old": (1000, 10), "new": (1000, 300)})
     found = find(rising, 2 * HALF + 1)
     assert [ledger.catalogue.ids[slot] for slot in found.slots] == ["new"]

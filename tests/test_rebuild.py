@@ -127,15 +127,15 @@ async def story(service: Service) -> dict[tuple[str, str], int]:
         key = made["variant"], first
         accepted[key] = accepted.get(key, 0) + 1
     rows = [{"item": "b", "impressions": 120, "rewards": 7.0, "from": None, "to": None}]
-    await insist(lambda: service.bring("batch", None, "tablet", rows))
+    await insist(lambda: service.import_counts("batch", None, "tablet", rows))
     await insist(service.learn)
-    await insist(lambda: service.turn("c", "hidden"))
+    await insist(lambda: service.set_state("c", "hidden"))
     await insist(lambda: service.describe([item("b", tags=["y"]), item("c", expires_at=1)]))
     await insist(lambda: service.rank(Query(2), "key", "me"))
     await insist(lambda: service.describe([item("d", tags=["z"])]))
     held = service.desk.ledger.catalogue
     since = int(held["since"][held.slots["d"]])
-    await insist(lambda: service.turn("d", "deleted"))
+    await insist(lambda: service.set_state("d", "deleted"))
     forget = Draft.of("forget/d", "forget", 0, {"since": [since], "writer": WRITER})
     await insist(lambda: service.journal.write((forget,)))
     await insist(lambda: service.describe([item("e")]))

@@ -134,7 +134,7 @@ def test_ids_of_any_kind(api: Api, tag: str, name: str) -> None:
     assert api.feedback((answer["ranking_id"], name))["accepted"] == 1
     assert api.item(name)["rewards"] == 1
     assert [row["id"] for row in api.get("/v1/items", tag=tag, search=name)["items"]] == [name]
-    assert api.post("/v1/log", {"batch": name, "rows": [{"item": name, "impressions": 1, "rewards": 0}]})["accepted"]
+    assert api.post("/v1/counts", {"batch": name, "rows": [{"item": name, "impressions": 1, "rewards": 0}]})["accepted"]
     assert api.send("DELETE", item_path(name)).json() == {"id": name, "state": "deleted"}
 
 
@@ -144,7 +144,7 @@ def test_lists_paged_filtered_and_sorted(api: Api, tag: str) -> None:
     rows: list[dict[str, Any]] = [
         {"item": name, "impressions": 100 + 7 * n % 50, "rewards": 3 * n % 20} for n, name in enumerate(names)
     ]
-    api.post("/v1/log", {"batch": tag, "rows": rows})
+    api.post("/v1/counts", {"batch": tag, "rows": rows})
     api.post(item_path(names[3], "/hide"))
 
     def listed(**params: Any) -> list[str]:
@@ -328,7 +328,7 @@ def test_feedback_is_sorted_into_five(api: Api, tag: str) -> None:
 def test_the_next_ranking_knows_of_the_last_feedback(api: Api, tag: str) -> None:
     names = [f"{tag}-{n}" for n in range(3)]
     api.add(*names, tags=[tag])
-    api.post("/v1/log", {"batch": tag, "rows": [{"item": name, "impressions": 50, "rewards": 5} for name in names]})
+    api.post("/v1/counts", {"batch": tag, "rows": [{"item": name, "impressions": 50, "rewards": 5} for name in names]})
     for _ in range(10):
         answer = api.rank(3, tags=[tag])
         best = answer["items"][-1]["id"]
@@ -377,14 +377,14 @@ BATCHES = {
     "/v1/items": ("items", {"id": "x"}),
     "/v1/feedback": ("events", {"ranking_id": "r", "item": "x"}),
     "/v1/impressions": ("events", {"ranking_id": "r", "item": "x"}),
-    "/v1/log": ("rows", {"item": "x", "impressions": 1, "rewards": 0}),
+    "/v1/counts": ("rows", {"item": "x", "impressions": 1, "rewards": 0}),
 }
 
 
 @pytest.mark.parametrize("path", BATCHES)
 def test_batches_have_limits(api: Api, path: str) -> None:
     name, entry = BATCHES[path]
-    extra = {"batch": "many"} if path == "/v1/log" else {}
+    extra = {"batch": "many"} if path == "/v1/counts" else {}
     refused(api.send("POST", path, json={name: [entry] * 61} | extra), 413, "too_large", f"`{name}`", "60", "61")
     refused(api.send("POST", path, json={name: []} | extra), 422, "invalid", f"`{name}`")
     refused(api.send("POST", path, json=extra), 422, "invalid", f"`{name}` must be given")
@@ -443,7 +443,7 @@ WRONG_LISTS: dict[str, dict[str, Any]] = {
     "/v1/items": {"items": [{"id": 0, "tags": [0] * 1000}] * 5},
     "/v1/feedback": {"events": [{}] * 1500},
     "/v1/impressions": {"events": [{}] * 1500},
-    "/v1/log": {"batch": "b", "rows": [{}] * 1500},
+    "/v1/counts": {"batch": "b", "rows": [{}] * 1500},
 }
 
 
@@ -494,12 +494,12 @@ def test_a_batch_counts_once(api: Api, tag: str) -> None:
         {"item": f"{tag}-b", "impressions": 1, "rewards": 2},
         {"item": f"{tag}-b", "impressions": 1, "rewards": 0, "from": "2026-01-02T00:00Z", "to": "2026-01-01T00:00Z"},
     ]  # fmt: skip
-    answer = api.post("/v1/log", {"batch": tag, "rows": rows})
+    answer = api.post("/v1/counts", {"batch": tag, "rows": rows})
     rejected = answer.pop("rejected")
     assert answer == {"accepted": 1, "duplicate": False, "unknown": 1}
     assert [each["index"] for each in rejected] == [2, 3]
     assert "rewards=2.0 for impressions=1" in rejected[0]["reason"]
-    again = api.post("/v1/log", {"batch": tag, "rows": rows})
+    again = api.post("/v1/counts", {"batch": tag, "rows": rows})
     assert (again["accepted"], again["duplicate"]) == (0, True)
     found = api.item(f"{tag}-a")
     assert (found["impressions"], found["rewards"]) == (10, 2.5)
@@ -509,7 +509,7 @@ def test_a_batch_counts_once(api: Api, tag: str) -> None:
 
     before = {row["variant"]: row for row in api.get("/v1/experiments/main")["variants"]}
     body = {"batch": f"{tag} 2", "variant": "kl-ucb", "rows": [{"item": f"{tag}-b", "impressions": 4, "rewards": 0.3}]}
-    assert api.post("/v1/log", body)["accepted"] == 1
+    assert api.post("/v1/counts", body)["accepted"] == 1
     after = {row["variant"]: row for row in api.get("/v1/experiments/main")["variants"]}
     assert after["kl-ucb"]["impressions"] == before["kl-ucb"]["impressions"] + 4
     assert after["kl-ucb"]["reward"] == pytest.approx(before["kl-ucb"]["reward"] + 0.3, abs=1e-6)
@@ -533,7 +533,7 @@ def test_a_batch_counts_once(api: Api, tag: str) -> None:
     ],
 )  # fmt: skip
 def test_imports_say_what_is_wrong(api: Api, body: dict[str, Any], words: list[str]) -> None:
-    refused(api.send("POST", "/v1/log", json=body), 422, "invalid", *words)
+    refused(api.send("POST", "/v1/counts", json=body), 422, "invalid", *words)
 
 
 # The experiment ---------------------------------------------------------------------------------------------
@@ -600,7 +600,7 @@ def test_a_content_that_goes_while_it_is_looked_at(api: Api, tag: str, monkeypat
     metadata = api.service.metadata
 
     async def slow(slots: Any) -> Any:
-        await api.service.turn(tag, "deleted")
+        await api.service.set_state(tag, "deleted")
         return await metadata(slots)
 
     monkeypatch.setattr(api.service, "metadata", slow)
@@ -691,7 +691,7 @@ def test_the_document_has_every_route_with_its_answers(api: Api) -> None:
         ("post", "/v1/rank"),
         ("post", "/v1/feedback"),
         ("post", "/v1/impressions"),
-        ("post", "/v1/log"),
+        ("post", "/v1/counts"),
         ("get", "/v1/experiments"),
         ("post", "/v1/experiments"),
         ("get", "/v1/experiments/{name}"),
@@ -734,7 +734,7 @@ def test_what_was_answered_is_there_after_a_restart(tmp_path: Path) -> None:
         keyed = api.rank(5, {"Idempotency-Key": "k"})
         first = answers[0]
         assert api.feedback((first["ranking_id"], "a"))["accepted"] == 1
-        api.post("/v1/log", {"batch": "x", "rows": [{"item": "a", "impressions": 5, "rewards": 1}]})
+        api.post("/v1/counts", {"batch": "x", "rows": [{"item": "a", "impressions": 5, "rewards": 1}]})
         before = [api.item(name) for name in ("a", "b", "d")], totals(api), api.get("/v1/experiments/main/series")
         exported = api.send("GET", "/v1/export").text
     with running(tmp_path, variants=VARIANTS, seed=4) as api:
@@ -750,7 +750,9 @@ def test_what_was_answered_is_there_after_a_restart(tmp_path: Path) -> None:
         assert api.feedback((first["ranking_id"], "a", "like"), (answers[1]["ranking_id"], "a"))["accepted"] == 2
         assert api.item("a")["rewards"] == 3  # two impressions and the import: the like adds nothing to the click
         assert api.rank(5, {"Idempotency-Key": "k"}) == keyed
-        assert api.post("/v1/log", {"batch": "x", "rows": [{"item": "a", "impressions": 5, "rewards": 1}]})["duplicate"]
+        assert api.post("/v1/counts", {"batch": "x", "rows": [{"item": "a", "impressions": 5, "rewards": 1}]})[
+            "duplicate"
+        ]
         after = totals(api)
     with running(tmp_path, variants=VARIANTS) as api:
         assert totals(api) == after
@@ -1047,7 +1049,7 @@ def test_a_refused_import_takes_no_segment(tmp_path: Path) -> None:
             "variant": "no",
             "rows": [{"item": "a", "impressions": 1, "rewards": 0}],
         }
-        refused(api.send("POST", "/v1/log", json=body), 422, "invalid", "'no'")
+        refused(api.send("POST", "/v1/counts", json=body), 422, "invalid", "'no'")
         api.post("/v1/rank", {"segment": "other"})
 
 
@@ -1059,7 +1061,7 @@ def test_segments_have_a_limit(tmp_path: Path) -> None:
         refused(api.send("POST", "/v1/rank", json={"segment": "user-7"}), 422, "invalid", "max_segments", "'user-7'")
         row = {"item": "a", "impressions": 1, "rewards": 0}
         body = {"batch": "b", "segment": "user-8", "rows": [row]}
-        refused(api.send("POST", "/v1/log", json=body), 422, "invalid", "max_segments")
+        refused(api.send("POST", "/v1/counts", json=body), 422, "invalid", "max_segments")
 
 
 def test_an_idempotency_key_is_its_callers_own(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ BODIES: dict[str, tuple[type[BaseModel], str, dict[str, Any], dict[str, Any]]] =
     "/v1/items": (models.ItemsBody, "items", ITEM, {}),
     "/v1/feedback": (models.FeedbackBody, "events", SEEN | {"kind": "like", "value": 0.5}, {}),
     "/v1/impressions": (models.SeenBody, "events", SEEN, {}),
-    "/v1/log": (models.ImportBody, "rows", ROW, {"batch": "b", "segment": "s"}),
+    "/v1/counts": (models.ImportBody, "rows", ROW, {"batch": "b", "segment": "s"}),
 }
 WRONG: dict[str, Any] = {
     "entry": {"no such field": 1},

@@ -62,12 +62,12 @@ def test_no_route_is_documented_that_is_not_there() -> None:
         {
             *SCHEMA,
             *models.VariantRow.model_fields,
-            *models.Experiment.model_fields,
+            *models.ExperimentAnswer.model_fields,
             *models.RankBody.model_fields,
             *models.FeedbackEvent.model_fields,
             *models.FeedbackAnswer.model_fields,
-            *models.NewItem.model_fields,
-            *models.SeriesColumn.model_fields,
+            *models.NewItemBody.model_fields,
+            *models.SeriesColumnAnswer.model_fields,
         }
     ),
 )
@@ -121,7 +121,7 @@ def test_the_examples_work(served: Served, tmp_path: Path) -> None:
     }
     assert json.loads(first["/v1/items"]) == {"added": 3, "updated": 0, "unchanged": 0}
     assert json.loads(first["/v1/feedback"])["accepted"] == 1
-    assert json.loads(first["/v1/log"])["accepted"] == 1
+    assert json.loads(first["/v1/counts"])["accepted"] == 1
     keyed = [answer for command, answer in answers if "Idempotency-Key" in command]
     assert len(keyed) == 2
     assert keyed[0] == keyed[1]

@@ -29,7 +29,7 @@ quick = settings(
     phases=[Phase.generate],
     suppress_health_check=list(HealthCheck),
 )
-POSTS = ["/v1/rank", "/v1/feedback", "/v1/impressions", "/v1/log", "/v1/items"]
+POSTS = ["/v1/rank", "/v1/feedback", "/v1/impressions", "/v1/counts", "/v1/items"]
 
 
 @pytest.fixture(scope="module")
@@ -99,16 +99,16 @@ FIELDS: dict[str, dict[str, Any]] = {
     "/v1/rank": {"k": 2, "user": "u", "segment": "s", "exclude": ["a"], "tags": ["t"], "among": ["a"]},
     "/v1/feedback": {"ranking_id": "A" * 22, "item": "a", "kind": "click", "value": 1.0, "at": "2026-01-01T00:00:00Z"},
     "/v1/impressions": {"ranking_id": "A" * 22, "item": "a"},
-    "/v1/log": {"item": "a", "impressions": 5, "rewards": 1, "from": "2026-01-01", "to": "2026-01-01T00:00:00Z"},
+    "/v1/counts": {"item": "a", "impressions": 5, "rewards": 1, "from": "2026-01-01", "to": "2026-01-01T00:00:00Z"},
     "/v1/items": {"id": "n", "tags": ["t"], "expires_at": "2100-01-01T00:00:00Z", "metadata": {}},
 }
 
 
 def wrapped(path: str, fields: dict[str, Any]) -> Any:
     """A whole body around one entry."""
-    names = {"/v1/feedback": "events", "/v1/impressions": "events", "/v1/log": "rows", "/v1/items": "items"}
+    names = {"/v1/feedback": "events", "/v1/impressions": "events", "/v1/counts": "rows", "/v1/items": "items"}
     body = {names[path]: [fields]} if path in names else fields
-    return body | {"batch": "b"} if path == "/v1/log" else body
+    return body | {"batch": "b"} if path == "/v1/counts" else body
 
 
 @pytest.mark.parametrize("path", POSTS)

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 
 import hellinger
 from hellinger import cli
-from hellinger.client import AsyncClient, Ranked, Ranking, UnreachableError
+from hellinger.client import AsyncClient, RankedItem, Ranking, UnreachableError
 from hellinger.coldstart.experiment import LAWS
 from hellinger.engine.desk import Desk
 from hellinger.events import Event
@@ -35,8 +35,8 @@ from hellinger.traffic import (
     Plan,
     Reaction,
     Report,
+    SentCounts,
     Supply,
-    Tally,
     World,
     from_csv,
     from_law,
@@ -203,11 +203,11 @@ def test_a_file_that_makes_no_sense_is_refused(tmp_path: Path, text: str, told: 
 
 
 def ranking(name: str, variant: str, *items: str) -> Ranking:
-    return Ranking(name, variant, tuple(Ranked(item, None) for item in items))
+    return Ranking(name, variant, tuple(RankedItem(item, None) for item in items))
 
 
 def test_a_tally_counts_as_a_service_ought_to() -> None:
-    sent = Tally(weights={"like": 0.25, "share": -1.0})
+    sent = SentCounts(weights={"like": 0.25, "share": -1.0})
     sent.ranked(ranking("r", "v", "a", "b"))
     sent.ranked(ranking("r", "v", "a", "b"))  # the same, asked for again
     for kind in ("like", "like", "share", "click", "comment"):
@@ -216,7 +216,7 @@ def test_a_tally_counts_as_a_service_ought_to() -> None:
     assert sent.impressions["v"] == {"a": 1, "b": 1}
     assert sent.rewards["v"] == {"a": 1.0}
     assert (sent.kinds.total(), sent.repeated) == (4, 1)
-    confirmed = Tally(confirmed=True)
+    confirmed = SentCounts(confirmed=True)
     confirmed.ranked(ranking("r", "v", "a", "b"))
     confirmed.saw("r", "a")
     confirmed.fed_back("r", "a", "click")
@@ -224,7 +224,7 @@ def test_a_tally_counts_as_a_service_ought_to() -> None:
 
 
 def test_differences_name_every_number() -> None:
-    sent = Tally()
+    sent = SentCounts()
     sent.ranked(ranking("r", "v", "a", "b"))
     sent.fed_back("r", "a", "click")
     before = Baseline({"v": (5, 50, 2.0)}, {("v", "a"): (3, 1)})

@@ -39,7 +39,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-__all__ = ["Event", "Logged", "Row", "Said", "new_request", "new_token", "now"]
+__all__ = ["Event", "FeedbackFields", "Logged", "Row", "new_request", "new_token", "now"]
 
 
 _URL = bytes.maketrans(b"+/", b"-_")
@@ -63,7 +63,7 @@ Row = tuple[str, str, int, str]
 """An :class:`Event`, or its fields as a plain tuple, which is made in a quarter of the time."""
 
 
-class Said(NamedTuple):
+class FeedbackFields(NamedTuple):
     """The fields of feedback."""
 
     request: str
@@ -92,15 +92,15 @@ class Logged(NamedTuple):
     def fields(self) -> dict[str, Any]:
         """The body's fields, and of feedback what its key says."""
         said = self.said
-        return said._asdict() if isinstance(said, Said) else said
+        return said._asdict() if isinstance(said, FeedbackFields) else said
 
     @property
-    def said(self) -> Said | dict[str, Any]:
+    def said(self) -> FeedbackFields | dict[str, Any]:
         """The fields; of feedback as a tuple, for whoever goes through much of it."""
         read: dict[str, Any] = orjson.loads(self.body)
         if self.kind == "feedback":
             request, kind, item = self.key.split("/", 2)
-            return Said(request, item, kind, read["points"], read["late"], read["happened"])
+            return FeedbackFields(request, item, kind, read["points"], read["late"], read["happened"])
         return read
 
 

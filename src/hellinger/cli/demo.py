@@ -131,7 +131,7 @@ async def _live(demo: Demo, listener: Any, where: str, headless: int | None, *, 
             if headless is None:
                 console.print(f"\n  open [bold cyan]{where}[/]   (Ctrl-C ends it)\n", highlight=False)
             await driver.run()
-            return dict((await client.experiment()).told)
+            return dict((await client.experiment()).raw)
         finally:
             for number in (signal.SIGINT, signal.SIGTERM):
                 loop.remove_signal_handler(number)

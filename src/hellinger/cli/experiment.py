@@ -16,7 +16,7 @@ from rich.text import Text
 from hellinger.cli._app import JsonFlag, app, console, emit
 
 if TYPE_CHECKING:
-    from hellinger.client import ExperimentSummary, Phase
+    from hellinger.client import ExperimentPhase, ExperimentSummary
 
 __all__ = ["add", "end", "experiment_table", "list_experiments", "promote", "ramp", "show", "start", "stop"]
 
@@ -54,7 +54,7 @@ def show(
     from hellinger.client import Client
 
     with Client(url, key=key) as client:
-        told = client.experiment(name, control=control).told
+        told = client.experiment(name, control=control).raw
         if json:
             emit(told)
             return
@@ -63,7 +63,7 @@ def show(
             with Live(console=console, transient=False) as live:
                 try:
                     while True:
-                        live.update(experiment_table(client.experiment(name, control=control).told))
+                        live.update(experiment_table(client.experiment(name, control=control).raw))
                         time.sleep(watch)
                 except KeyboardInterrupt:
                     return
@@ -173,7 +173,7 @@ def stop(
 ) -> None:
     """Stop a variant: the others share its traffic by their weights."""
 
-    def others(phase: Phase) -> dict[str, float]:
+    def others(phase: ExperimentPhase) -> dict[str, float]:
         stopped = _known(name, variant, phase)
         return {each: weight for each, weight in phase.weights.items() if each != stopped}
 
@@ -209,7 +209,12 @@ def end(
 
 
 def _change(
-    url: str, key: str | None, json: bool, name: str, weights: Callable[[Phase], dict[str, float]], **more: Any
+    url: str,
+    key: str | None,
+    json: bool,
+    name: str,
+    weights: Callable[[ExperimentPhase], dict[str, float]],
+    **more: Any,
 ) -> None:
     """Change the phase in force, and none that somebody else begins meanwhile."""
     from hellinger.client import Client
@@ -231,7 +236,7 @@ def _weights(text: str) -> dict[str, float]:
         raise typer.BadParameter(f"weights are written as in 'cold-start=9, ucb1=1', but got {text!r}") from None
 
 
-def _known(name: str, variant: str, phase: Phase) -> str:
+def _known(name: str, variant: str, phase: ExperimentPhase) -> str:
     if (full := _full(name, variant)) not in phase.variants:
         raise typer.BadParameter(f"the variant must be one of {', '.join(phase.variants)}, but got {variant!r}")
     return full
@@ -251,13 +256,13 @@ def _print_experiments(experiments: Sequence[ExperimentSummary], json: bool) -> 
     console.print(table)
 
 
-def _shares(plan: ExperimentSummary | Phase) -> str:
+def _shares(plan: ExperimentSummary | ExperimentPhase) -> str:
     whole = sum(plan.weights.values())
     shares = ", ".join(f"{name} {plan.weights[name] / whole:.1%}" for name in plan.variants)
     return f"{shares} ({plan.split})"
 
 
-def _print_phases(phases: Sequence[Phase], json: bool) -> None:
+def _print_phases(phases: Sequence[ExperimentPhase], json: bool) -> None:
     if json:
         emit({"phases": [asdict(phase) for phase in phases]})
         return

@@ -18,7 +18,7 @@ from hellinger.cli._app import JsonFlag, app, console, emit, progress_console
 from hellinger.cli._extra import needs_extra
 
 if TYPE_CHECKING:
-    from hellinger.traffic import Driver, Pace, Report, Tally, World
+    from hellinger.traffic import Driver, Pace, Report, SentCounts, World
 
 __all__ = ["traffic"]
 
@@ -177,7 +177,7 @@ def stoppable(driver: Driver) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _telling(pace: Pace, quiet: bool) -> Iterator[Callable[[Tally], None]]:
+def _telling(pace: Pace, quiet: bool) -> Iterator[Callable[[SentCounts], None]]:
     """A line with a bar that says how fast it goes, a few times a second."""
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
     quiet = quiet or not progress_console.is_terminal
@@ -187,7 +187,7 @@ def _telling(pace: Pace, quiet: bool) -> Iterator[Callable[[Tally], None]]:
         began = last = time.monotonic()
         before = 0
 
-        def tell(sent: Tally) -> None:
+        def tell(sent: SentCounts) -> None:
             nonlocal last, before, began
             now = time.monotonic()
             done = len(sent.latencies)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from hellinger.client.answers import (
     Added,
+    CountRow,
     Experiment,
+    ExperimentPhase,
     ExperimentSummary,
     Feedback,
     Health,
@@ -12,14 +14,12 @@ from hellinger.client.answers import (
     Item,
     NewItem,
     Outcome,
-    Phase,
-    Ranked,
+    RankedItem,
     Ranking,
     Rejected,
     Series,
     SeriesColumn,
     Standing,
-    Tally,
     VariantStanding,
 )
 from hellinger.client.buffer import AsyncFeedbackBuffer, FeedbackBuffer
@@ -32,7 +32,9 @@ __all__ = [
     "AsyncClient",
     "AsyncFeedbackBuffer",
     "Client",
+    "CountRow",
     "Experiment",
+    "ExperimentPhase",
     "ExperimentSummary",
     "Feedback",
     "FeedbackBuffer",
@@ -41,8 +43,7 @@ __all__ = [
     "Item",
     "NewItem",
     "Outcome",
-    "Phase",
-    "Ranked",
+    "RankedItem",
     "Ranking",
     "Rejected",
     "Retry",
@@ -50,7 +51,6 @@ __all__ = [
     "SeriesColumn",
     "ServiceError",
     "Standing",
-    "Tally",
     "UnreachableError",
     "VariantStanding",
 ]

@@ -9,21 +9,21 @@ from typing import Any, Self
 
 __all__ = [
     "Added",
+    "CountRow",
     "Experiment",
+    "ExperimentPhase",
     "Feedback",
     "Health",
     "Imported",
     "Item",
     "NewItem",
     "Outcome",
-    "Phase",
-    "Ranked",
+    "RankedItem",
     "Ranking",
     "Rejected",
     "Series",
     "SeriesColumn",
     "Standing",
-    "Tally",
     "VariantStanding",
 ]
 
@@ -53,7 +53,7 @@ class Feedback:
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class CountRow:
     """Counts of one item, gathered elsewhere between two times."""
 
     item: str
@@ -72,9 +72,9 @@ class _Answer:
     __slots__ = ()
 
     @classmethod
-    def of(cls, told: Mapping[str, Any]) -> Self:
+    def of(cls, raw: Mapping[str, Any]) -> Self:
         """The answer as it came."""
-        return cls(**{f.name: told[f.name] for f in fields(cls) if f.name in told})  # type: ignore[arg-type]
+        return cls(**{f.name: raw[f.name] for f in fields(cls) if f.name in raw})  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class Added(_Answer):
 
 
 @dataclass(frozen=True, slots=True)
-class Ranked(_Answer):
+class RankedItem(_Answer):
     """An item in a ranking; ``score`` is its upper confidence bound, None if it has none yet."""
 
     id: str
@@ -103,13 +103,13 @@ class Ranking:
 
     ranking_id: str
     variant: str
-    items: tuple[Ranked, ...]
+    items: tuple[RankedItem, ...]
 
     @classmethod
-    def of(cls, told: Mapping[str, Any]) -> Ranking:
+    def of(cls, raw: Mapping[str, Any]) -> Ranking:
         """The answer as it came."""
-        items = tuple([Ranked(item["id"], item["score"]) for item in told["items"]])
-        return cls(told["ranking_id"], told["variant"], items)
+        items = tuple([RankedItem(item["id"], item["score"]) for item in raw["items"]])
+        return cls(raw["ranking_id"], raw["variant"], items)
 
     @property
     def ids(self) -> list[str]:
@@ -139,10 +139,10 @@ class Outcome:
     rejected: tuple[Rejected, ...] = ()
 
     @classmethod
-    def of(cls, told: Mapping[str, Any]) -> Outcome:
+    def of(cls, raw: Mapping[str, Any]) -> Outcome:
         """The answer as it came."""
-        rejected = tuple([Rejected.of(one) for one in told["rejected"]])
-        return cls(told["accepted"], told["duplicate"], told["late"], told["unknown"], rejected)
+        rejected = tuple([Rejected.of(one) for one in raw["rejected"]])
+        return cls(raw["accepted"], raw["duplicate"], raw["late"], raw["unknown"], rejected)
 
     def __add__(self, other: Outcome) -> Outcome:
         return Outcome(
@@ -164,10 +164,10 @@ class Imported:
     rejected: tuple[Rejected, ...]
 
     @classmethod
-    def of(cls, told: Mapping[str, Any]) -> Imported:
+    def of(cls, raw: Mapping[str, Any]) -> Imported:
         """The answer as it came."""
-        rejected = tuple([Rejected.of(one) for one in told["rejected"]])
-        return cls(told["accepted"], told["duplicate"], told["unknown"], rejected)
+        rejected = tuple([Rejected.of(one) for one in raw["rejected"]])
+        return cls(raw["accepted"], raw["duplicate"], raw["unknown"], rejected)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,11 +185,11 @@ class Standing:
     high: float | None = None
 
     @classmethod
-    def of(cls, told: Mapping[str, Any]) -> Standing:
+    def of(cls, raw: Mapping[str, Any]) -> Standing:
         """The answer as it came."""
-        index = told["index"] if "index" in told else told.get("score")
-        rest = {name: told.get(name) for name in ("left", "estimate", "low", "high")}
-        return cls(told["impressions"], told["rewards"], index, **rest)
+        index = raw["index"] if "index" in raw else raw.get("score")
+        rest = {name: raw.get(name) for name in ("left", "estimate", "low", "high")}
+        return cls(raw["impressions"], raw["rewards"], index, **rest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,18 +207,18 @@ class Item:
     metadata: Mapping[str, Any] | None = None
 
     @classmethod
-    def of(cls, told: Mapping[str, Any]) -> Item:
+    def of(cls, raw: Mapping[str, Any]) -> Item:
         """The answer as it came."""
         return cls(
-            told["id"],
-            told["state"],
-            tuple(told["tags"]),
-            _time(told["added_at"]),
-            _time(told["expires_at"]),
-            told["impressions"],
-            told["rewards"],
-            {name: Standing.of(standing) for name, standing in told["variants"].items()},
-            told.get("metadata"),
+            raw["id"],
+            raw["state"],
+            tuple(raw["tags"]),
+            _time(raw["added_at"]),
+            _time(raw["expires_at"]),
+            raw["impressions"],
+            raw["rewards"],
+            {name: Standing.of(standing) for name, standing in raw["variants"].items()},
+            raw.get("metadata"),
         )
 
 
@@ -237,15 +237,15 @@ class VariantStanding(_Answer):
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """How the variants stand; ``told`` is everything the service says of it."""
+    """How the variants stand; ``raw`` is everything the service says of it."""
 
     variants: tuple[VariantStanding, ...]
-    told: Mapping[str, Any] = field(repr=False)
+    raw: Mapping[str, Any] = field(repr=False)
 
     @classmethod
-    def of(cls, told: Mapping[str, Any]) -> Experiment:
+    def of(cls, raw: Mapping[str, Any]) -> Experiment:
         """The answer as it came."""
-        return cls(tuple([VariantStanding.of(row) for row in told["variants"]]), told)
+        return cls(tuple([VariantStanding.of(row) for row in raw["variants"]]), raw)
 
     def __getitem__(self, variant: str) -> VariantStanding:
         for row in self.variants:
@@ -255,7 +255,7 @@ class Experiment:
 
 
 @dataclass(frozen=True, slots=True)
-class Phase(_Answer):
+class ExperimentPhase(_Answer):
     """A time in which the allocation of traffic stayed the same; ``requests``: rankings made in it, by variant."""
 
     seq: int
@@ -311,11 +311,11 @@ class Series:
     variants: Mapping[str, SeriesColumn]
 
     @classmethod
-    def of(cls, told: Mapping[str, Any]) -> Series:
+    def of(cls, raw: Mapping[str, Any]) -> Series:
         """The answer as it came."""
-        steps = tuple([datetime.fromisoformat(step) for step in told["steps"]])
-        columns = {name: SeriesColumn.of(column) for name, column in told["variants"].items()}
-        return cls(told["resolution"], steps, columns)
+        steps = tuple([datetime.fromisoformat(step) for step in raw["steps"]])
+        columns = {name: SeriesColumn.of(column) for name, column in raw["variants"].items()}
+        return cls(raw["resolution"], steps, columns)
 
 
 @dataclass(frozen=True, slots=True)

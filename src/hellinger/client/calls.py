@@ -14,7 +14,9 @@ import orjson
 
 from hellinger.client.answers import (
     Added,
+    CountRow,
     Experiment,
+    ExperimentPhase,
     ExperimentSummary,
     Feedback,
     Health,
@@ -22,10 +24,8 @@ from hellinger.client.answers import (
     Item,
     NewItem,
     Outcome,
-    Phase,
     Ranking,
     Series,
-    Tally,
 )
 from hellinger.client.errors import ServiceError
 
@@ -44,7 +44,7 @@ __all__ = [
     "impressions",
     "item",
 ]
-__all__ += ["log", "page", "phases", "rank", "series", "start_experiment", "unhide", "window"]
+__all__ += ["import_counts", "page", "phases", "rank", "series", "start_experiment", "unhide", "window"]
 
 T = TypeVar("T")
 Resolution = Literal["minute", "hour", "day"]
@@ -220,8 +220,10 @@ def impressions(seen: Iterable[tuple[str, str]]) -> Call[Outcome]:
     return Call("POST", "/v1/impressions", Outcome.of, {"events": rows})
 
 
-def log(batch: str, rows: Iterable[Tally], *, variant: str | None = None, segment: str | None = None) -> Call[Imported]:
-    """Bring in counts gathered elsewhere; the same batch twice counts once."""
+def import_counts(
+    batch: str, rows: Iterable[CountRow], *, variant: str | None = None, segment: str | None = None
+) -> Call[Imported]:
+    """Import counts gathered elsewhere; the same batch twice counts once."""
     sent = []
     for row in rows:
         one: dict[str, Any] = {"item": row.item, "impressions": row.impressions, "rewards": row.rewards}
@@ -231,7 +233,7 @@ def log(batch: str, rows: Iterable[Tally], *, variant: str | None = None, segmen
             one["to"] = _moment(row.until)
         sent.append(one)
     body = {"batch": batch, "variant": variant, "segment": segment, "rows": sent}
-    return Call("POST", "/v1/log", Imported.of, body)
+    return Call("POST", "/v1/counts", Imported.of, body)
 
 
 # The experiment ---------------------------------------------------------------------------------------
@@ -284,7 +286,7 @@ def start_experiment(
     return Call("POST", "/v1/experiments", _experiments, body)
 
 
-def phases(name: str = "main") -> Call[tuple[Phase, ...]]:
+def phases(name: str = "main") -> Call[tuple[ExperimentPhase, ...]]:
     """The phases of an experiment, oldest first; the last is in force."""
     return Call("GET", f"{_at(name)}/phases", _phases)
 
@@ -301,7 +303,7 @@ def change_experiment(
     begin: Literal["empty", "common"] | None = None,
     why: str | None = None,
     after: int | None = None,
-) -> Call[tuple[Phase, ...]]:
+) -> Call[tuple[ExperimentPhase, ...]]:
     """Begin another phase of an experiment; all its phases.
 
     ``variants`` are policies of new variants, or other ones of those there are. ``weights`` are of every variant that
@@ -321,7 +323,7 @@ def change_experiment(
     return Call("POST", f"{_at(name)}/phases", _phases, body)
 
 
-def end_experiment(name: str, *, why: str | None = None, after: int | None = None) -> Call[tuple[Phase, ...]]:
+def end_experiment(name: str, *, why: str | None = None, after: int | None = None) -> Call[tuple[ExperimentPhase, ...]]:
     """End an experiment: the main one has its traffic again, and its figures stay; all its phases."""
     return Call("POST", f"{_at(name)}/end", _phases, _given(why=why, after=after))
 
@@ -334,8 +336,8 @@ def _given(**fields: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _phases(told: Mapping[str, Any]) -> tuple[Phase, ...]:
-    return tuple([Phase.of(row) for row in told["phases"]])
+def _phases(told: Mapping[str, Any]) -> tuple[ExperimentPhase, ...]:
+    return tuple([ExperimentPhase.of(row) for row in told["phases"]])
 
 
 def _experiments(told: Mapping[str, Any]) -> tuple[ExperimentSummary, ...]:

@@ -334,7 +334,7 @@ class Desk:
             drafts[item["id"]] = item_draft(item, at)  # the last one counts
         return [draft for name, draft in drafts.items() if not self.ledger.catalogue.says(name, draft.event.body)]
 
-    def turn(self, item: str, state: str, at: int) -> Draft:
+    def set_state(self, item: str, state: str, at: int) -> Draft:
         """A draft that brings an item to a state."""
         return state_draft(item, state, at)
 

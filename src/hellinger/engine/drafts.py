@@ -8,7 +8,17 @@ from typing import Any, NamedTuple
 
 from hellinger.events import Event, Row, new_token
 
-__all__ = ["WRITER", "Draft", "DraftRow", "Feedback", "FeedbackRow", "Query", "Sorted", "item_draft", "state_draft"]
+__all__ = [
+    "WRITER",
+    "Draft",
+    "DraftRow",
+    "FeedbackRow",
+    "GivenFeedback",
+    "Query",
+    "Sorted",
+    "item_draft",
+    "state_draft",
+]
 
 WRITER = version("hellinger")
 """The version that writes: kinds of events that came later than the first ones say it."""
@@ -39,10 +49,10 @@ class Draft(NamedTuple):
 
 
 DraftRow = tuple[Row, Any]
-"""The same as a plain tuple; the fields of feedback are :class:`hellinger.events.Said`, a position for the item."""
+"""The same as a plain tuple; of feedback, fields are ``hellinger.events.FeedbackFields``, a position for the item."""
 
 
-class Feedback(NamedTuple):
+class GivenFeedback(NamedTuple):
     """What a user did with an item of a ranking."""
 
     request: str

@@ -32,7 +32,7 @@ from hellinger.ledger import Ledger, Request, UnknownKindError, recovery
 from hellinger.pool import Leaving
 from hellinger.store import Store, StoreError, StoreUnavailableError, open_store
 
-__all__ = ["Outcome", "Service", "Status", "make_desk"]
+__all__ = ["FeedbackOutcome", "Service", "Status", "make_desk"]
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ SWEEP = 60.0
 """Seconds between two looks for items beyond hope."""
 
 
-class Outcome(NamedTuple):
+class FeedbackOutcome(NamedTuple):
     """What became of feedback or confirmations."""
 
     accepted: int
@@ -226,7 +226,7 @@ class Service:
             return self.desk.named.get(name)
         return {"variant": request.variant, "items": request.items, "scores": [None] * len(request.items)}
 
-    async def feedback(self, given: Sequence[FeedbackRow]) -> Outcome:
+    async def feedback(self, given: Sequence[FeedbackRow]) -> FeedbackOutcome:
         """Take feedback in; what is accepted is durable, and the next ranking knows of it.
 
         Much of it is taken in parts, so that rankings do not wait. Where one fails, those before have been accepted:
@@ -236,20 +236,22 @@ class Service:
             given, lambda part: self._take([one[0] for one in part], lambda: self.desk.sort(part, now()))
         )
 
-    async def seen(self, given: Sequence[tuple[str, str]]) -> Outcome:
+    async def seen(self, given: Sequence[tuple[str, str]]) -> FeedbackOutcome:
         """Take confirmed impressions in."""
         return await self._in_parts(
             given, lambda part: self._take([name for name, _ in part], lambda: self.desk.sort_seen(part, now()))
         )
 
-    async def _in_parts(self, given: Sequence[T], take: Callable[[Sequence[T]], Awaitable[Outcome]]) -> Outcome:
+    async def _in_parts(
+        self, given: Sequence[T], take: Callable[[Sequence[T]], Awaitable[FeedbackOutcome]]
+    ) -> FeedbackOutcome:
         """What became of all, taken ``PART`` at a time."""
         if len(given) <= PART:
             return await take(given)
-        whole = Outcome(0, 0, 0, 0, [])
+        whole = FeedbackOutcome(0, 0, 0, 0, [])
         for start in range(0, len(given), PART):
             part = await take(given[start : start + PART])
-            whole = Outcome(
+            whole = FeedbackOutcome(
                 whole.accepted + part.accepted,
                 whole.duplicate + part.duplicate,
                 whole.late + part.late,
@@ -258,7 +260,7 @@ class Service:
             )
         return whole
 
-    async def _take(self, names: Sequence[str], sort: Callable[[], Sorted]) -> Outcome:
+    async def _take(self, names: Sequence[str], sort: Callable[[], Sorted]) -> FeedbackOutcome:
         """Recall these rankings, and keep them in memory until what is said of them has taken effect."""
         self.journal.admit(0)
         desk, requests = self.desk, self.desk.ledger.requests
@@ -287,13 +289,13 @@ class Service:
         except TimeoutError:
             raise StoreUnavailableError("the store does not answer") from None
 
-    def _outcome(self, sorted_: Sorted, places: list[int | None]) -> Outcome:
+    def _outcome(self, sorted_: Sorted, places: list[int | None]) -> FeedbackOutcome:
         fresh = set(sorted_.places)
         if None in places:  # the log had these already
             fresh = {j for j, seq in zip(sorted_.places, places, strict=True) if seq is not None}
         late = len(sorted_.late & fresh) + len(sorted_.late.difference(sorted_.places))
         again = len(sorted_.duplicate) + len(places) - len(fresh)
-        outcome = Outcome(len(fresh - sorted_.late), again, late, len(sorted_.unknown), sorted_.rejected)
+        outcome = FeedbackOutcome(len(fresh - sorted_.late), again, late, len(sorted_.unknown), sorted_.rejected)
         counters = self.counters
         counters.accepted.add(outcome.accepted)
         counters.duplicate.add(outcome.duplicate)
@@ -330,14 +332,14 @@ class Service:
         with suppress(StoreUnavailableError):  # what is known without the store has to do then
             await self.journal.look()
 
-    async def turn(self, item: str, state: str) -> None:
+    async def set_state(self, item: str, state: str) -> None:
         """Bring an item to a state."""
-        await self.journal.write((self.desk.turn(item, state, now()),))
+        await self.journal.write((self.desk.set_state(item, state, now()),))
 
-    async def bring(
+    async def import_counts(
         self, batch: str, variant: str | None, segment: str | None, rows: list[dict[str, Any]]
     ) -> tuple[int, bool, int, list[tuple[int, str]]]:
-        """Take in counts from elsewhere: rows accepted, whether the batch was there, rows unknown and rejected."""
+        """Import counts from elsewhere: rows accepted, whether the batch was there, rows unknown and rejected."""
         known, good, unknown, rejected = self.desk.ledger.catalogue.slots, [], 0, []
         require(variant is None or variant in self.desk.variants, "variant is one of those configured", variant=variant)
         if any(row["item"] not in known for row in rows):

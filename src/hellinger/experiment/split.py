@@ -12,12 +12,12 @@ from typing import Protocol
 
 from hellinger.errors import require
 
-__all__ = ["Split", "Uniform"]
+__all__ = ["Split", "UniformSource"]
 
 _SCALE = 2.0**-64
 
 
-class Uniform(Protocol):
+class UniformSource(Protocol):
     """A source of numbers uniform on [0, 1): ``random.Random`` and NumPy's ``Generator`` both are."""
 
     def random(self) -> float:
@@ -100,7 +100,7 @@ class Split:
         """Each variant's share of the traffic."""
         return dict.fromkeys(self.weights, 0.0) | dict(self._answers)
 
-    def choose(self, rng: Uniform) -> tuple[str, float]:
+    def choose(self, rng: UniformSource) -> tuple[str, float]:
         """A variant at random, for one request, and the probability it had."""
         return self._answers[bisect_right(self._edges, rng.random())]
 

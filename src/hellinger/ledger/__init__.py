@@ -8,7 +8,7 @@ from hellinger.ledger.counts import Columns, Counts, Floats, Slots, added, joine
 from hellinger.ledger.errors import EventError, UnknownKindError
 from hellinger.ledger.ledger import COMMON, MAIN, Ledger, placed, starting
 from hellinger.ledger.requests import Request, Requests, spoken_of
-from hellinger.ledger.series import RESOLUTIONS, Series
+from hellinger.ledger.series import RESOLUTIONS, TimeSeries
 from hellinger.ledger.shares import BUCKETS, Share, Shares, Users
 
 __all__ = [
@@ -30,10 +30,10 @@ __all__ = [
     "Ledger",
     "Request",
     "Requests",
-    "Series",
     "Share",
     "Shares",
     "Slots",
+    "TimeSeries",
     "UnknownKindError",
     "Users",
     "added",

@@ -21,7 +21,7 @@ from hellinger.ledger.changes import Changes
 from hellinger.ledger.counts import Columns, Counts, Floats, Slots, added
 from hellinger.ledger.errors import EventError, UnknownKindError
 from hellinger.ledger.requests import Request, Requests, request_of
-from hellinger.ledger.series import RESOLUTIONS, Series
+from hellinger.ledger.series import RESOLUTIONS, TimeSeries
 from hellinger.ledger.shares import Share, Shares, Users
 
 __all__ = ["COMMON", "MAIN", "Ledger", "placed", "starting"]
@@ -99,7 +99,7 @@ class Ledger:
         """Items that left a variant's pool by themselves: why, and with what."""
         self.priors: dict[tuple[str, str], tuple[int, dict[str, Any]]] = {}
         """What a variant has learned of all its items, by variant and segment: place in the log, and fields."""
-        self.series = Series()
+        self.series = TimeSeries()
         self.requests = Requests(cache)
         self.phases: list[dict[str, Any]] = []
         """Phases of all experiments, oldest first: place in the log (``seq``), time (``at``), and fields."""
@@ -246,7 +246,7 @@ class Ledger:
             slots, *counted, segments, units = columns
             places = np.array(slots, np.int64)
             n, s, rewards = (np.array(column, np.float64) for column in counted)
-            share.current.rose(n, s, rewards, units)
+            share.current.rewarded(n, s, rewards, units)
             self.series.add(variant, self._minute, 0, float(n.sum()), float(s.sum()))
             several = set(segments)
             if len(several) == 1:

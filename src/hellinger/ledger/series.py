@@ -7,7 +7,7 @@ from typing import Any
 
 from hellinger.ledger.shares import Share, Shares, Users
 
-__all__ = ["RESOLUTIONS", "Series"]
+__all__ = ["RESOLUTIONS", "TimeSeries"]
 
 RESOLUTIONS = {"minute": 60_000, "hour": 3_600_000, "day": 86_400_000}
 """Milliseconds in a step."""
@@ -18,7 +18,7 @@ KEEP_MINUTES = 2 * 24 * 60
 Cell = list[float]
 
 
-class Series:
+class TimeSeries:
     """Sums of (requests, impressions, reward) by variant: in all, and by minute, hour and day.
 
     The newest minutes are kept, as many as two days have; hours and days for ever. Which they are does not depend on
@@ -79,7 +79,7 @@ class Series:
         }
 
     @classmethod
-    def of(cls, fields: dict[str, Any]) -> Series:
+    def of(cls, fields: dict[str, Any]) -> TimeSeries:
         """What :meth:`as_json` wrote."""
         series = cls()
         series.totals = fields["totals"]

@@ -87,7 +87,7 @@ class Share:
         self.impressions += shown
         self.largest = max(self.largest, largest)
 
-    def rose(self, shown: Floats, rise: Floats, reward: Floats, units: Iterable[int]) -> None:
+    def rewarded(self, shown: Floats, rise: Floats, reward: Floats, units: Iterable[int]) -> None:
         """One after another, items were seen (1, or 0), and rankings' rewards rose by so much, to these."""
         # one after another, so that the sum does not depend on how many came at once
         self.squares = float(np.cumsum(np.append(self.squares, rise * (2.0 * reward - rise)))[-1])

@@ -12,7 +12,7 @@ import polars as pl
 from hellinger.errors import require
 from hellinger.ledger.counts import Counts
 from hellinger.ledger.ledger import Ledger
-from hellinger.ledger.series import Series
+from hellinger.ledger.series import TimeSeries
 
 __all__ = ["dumped", "loaded"]
 
@@ -78,7 +78,7 @@ def loaded(parts: Iterable[bytes], *, cache: int = 100_000) -> Ledger:
     ledger.priors = {(variant, segment): (seq, prior) for variant, segment, seq, prior in header.get("priors", ())}
     for phase in header.get("phases", []):
         ledger.begin_phase(phase)
-    ledger.series = Series.of(header["series"])
+    ledger.series = TimeSeries.of(header["series"])
     return ledger
 
 

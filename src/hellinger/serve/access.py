@@ -22,7 +22,17 @@ from hellinger.serve.keys import CALLER, ROLES, Key, Keys
 from hellinger.serve.metrics import Metrics, RouteFigures
 from hellinger.serve.shortcut import Shortcut, shortcut_of
 
-__all__ = ["Access", "Entry", "RateLimit", "RouteTable", "needs", "own_host", "role_of", "same_origin", "template_of"]
+__all__ = [
+    "Access",
+    "RateLimit",
+    "RouteEntry",
+    "RouteTable",
+    "needs",
+    "own_host",
+    "role_of",
+    "same_origin",
+    "template_of",
+]
 
 OPEN = "open"
 """The role of what anybody may ask for: health, the page, the reference."""
@@ -62,7 +72,7 @@ def template_of(path: str | None) -> str:
     return re.sub(r":\w+}", "}", path or "/")
 
 
-class Entry:
+class RouteEntry:
     """One route and method: its name in figures, who may pass, and the shortcut to it."""
 
     __slots__ = ("figures", "level", "limited", "page", "role", "shortcut", "template")
@@ -91,17 +101,17 @@ class RouteTable:
             endpoint = route.endpoint if route.endpoint is not None else getattr(route, "app", None)
             methods = frozenset(route.methods) if route.methods else None
             self._routes.append((route.path_regex, methods, template_of(route.path), endpoint))
-        self._entries: dict[tuple[str, str], Entry] = {}
+        self._entries: dict[tuple[str, str], RouteEntry] = {}
         self.find = lru_cache(maxsize=256)(self._find)
         """The entry of a request by its method and path, if it has one."""
 
-    def _find(self, method: str, path: str) -> Entry | None:
+    def _find(self, method: str, path: str) -> RouteEntry | None:
         for pattern, methods, template, endpoint in self._routes:
             if (methods is None or method in methods) and pattern.match(path):
                 known = method if method in _METHODS else "other"
                 entry = self._entries.get((known, template))
                 if entry is None:
-                    entry = Entry(template, endpoint, self._metrics.route(known, template))
+                    entry = RouteEntry(template, endpoint, self._metrics.route(known, template))
                     self._entries[known, template] = entry
                 return entry
         return None
@@ -140,7 +150,7 @@ class Access:
             # a key's requests reach all workers, which know nothing of each other's: each allows its share
             self._limit = RateLimit(settings.rate_limit / settings.workers, max(1.0, burst / settings.workers))
 
-    def admit(self, scope: Scope, headers: dict[bytes, bytes], entry: Entry) -> None:
+    def admit(self, scope: Scope, headers: dict[bytes, bytes], entry: RouteEntry) -> None:
         """Raise unless the request may go where it wants to; note who sends it."""
         caller = ""
         if not self._keys.required:
@@ -154,7 +164,7 @@ class Access:
                 message = f"at most {self._allowed:g} requests a second are allowed"
                 raise ApiError(429, message, retry_after=math.ceil(wait))
 
-    def _key(self, headers: dict[bytes, bytes], entry: Entry) -> Key:
+    def _key(self, headers: dict[bytes, bytes], entry: RouteEntry) -> Key:
         """The key that a request comes with."""
         scheme, _, token = headers.get(b"authorization", b"").partition(b" ")
         if scheme.lower() != b"bearer" or not token:

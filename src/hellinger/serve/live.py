@@ -191,7 +191,7 @@ class Live:
         self._metrics.publish()
         self._dismiss()
         readouts = {wanted: await self._readout(wanted) for wanted in {each.wanted for each in self._listeners}}
-        self.rising.turn(now())
+        self.rising.rotate(now())
         before, sample = self._samples[-1], self._sample()
         self._samples.append(sample)
         self._recent.append(self._second(before, sample))

@@ -79,7 +79,7 @@ class Rising:
         """When *of late* begins."""
         return self._marks[0].at
 
-    def turn(self, at: int) -> None:
+    def rotate(self, at: int) -> None:
         """Let time pass."""
         if self._current() is not self._ledger:  # made anew from the log, with other slots
             self._begin(at)
@@ -88,7 +88,7 @@ class Rising:
 
     async def find(self, at: int) -> Rises:
         """The items that are rising, at most a second ago."""
-        self.turn(at)
+        self.rotate(at)
         if self._cached is None or not 0 <= at - self._cached[0] < _FRESH:
             ledger, held = self._ledger, self._ledger.catalogue
             found = await asyncio.to_thread(_rises, self._marks[0], ledger.views(), held["state"], held.added())

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hellinger.experiment import display_name
-from hellinger.ledger import Series
+from hellinger.ledger import TimeSeries
 
 __all__ = ["STICKY", "complete", "next_step"]
 
@@ -21,7 +21,7 @@ REWARDED = 100
 """Rewards that a variant has at least in each half."""
 
 
-def complete(result: dict[str, Any], series: Series, *, window: int, unknown_users: bool) -> None:
+def complete(result: dict[str, Any], series: TimeSeries, *, window: int, unknown_users: bool) -> None:
     """Add to a readout's sentence what follows from time: rankings that are not final, and who closes in."""
     verdict, waiting = result["verdict"], result["open_requests"]
     if verdict == "empty" and waiting:
@@ -60,7 +60,7 @@ def _span(milliseconds: int) -> str:
     return f"{milliseconds / 1000:.3g} seconds"
 
 
-def _closing_in(series: Series, ranked: list[str]) -> str:
+def _closing_in(series: TimeSeries, ranked: list[str]) -> str:
     """Who was much further behind the first in the first half of the time than in the second, in words."""
     steps = series.steps["day"] if len(series.steps["day"]) >= 2 * FEW else series.steps["hour"]
     order = sorted(steps)

@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.types import Message, Receive, Scope, Send
 
 from hellinger.engine.settings import Settings
-from hellinger.serve.access import Access, Entry, RouteTable
+from hellinger.serve.access import Access, RouteEntry, RouteTable
 from hellinger.serve.answers import ApiError
 from hellinger.serve.keys import CALLER, Keys
 from hellinger.serve.logs import trace_id
@@ -172,7 +172,7 @@ class Shell:
 
     # Afterwards -------------------------------------------------------------------------------------
 
-    def _log(self, scope: Scope, path: str, entry: Entry | None, status: int, seconds: float) -> None:
+    def _log(self, scope: Scope, path: str, entry: RouteEntry | None, status: int, seconds: float) -> None:
         client = scope.get("client")
         extra = {
             "route": entry.template if entry is not None else None,

@@ -11,7 +11,7 @@ from hellinger.engine.service import Service
 from hellinger.events import now
 from hellinger.experiment import Clusters, Pages, Phase, Readout, Totals, display_name
 from hellinger.experiment.readout import readout_steps
-from hellinger.ledger import MAIN, Ledger, Series, Share, Shares
+from hellinger.ledger import MAIN, Ledger, Share, Shares, TimeSeries
 from hellinger.serve import sentences
 from hellinger.serve.models import iso
 
@@ -239,7 +239,7 @@ async def _sliced(steps: Generator[None, None, Readout]) -> Readout:
 
 
 def series(
-    held: Series, names: list[str], resolution: str, length: int, first: int | None, last: int | None
+    held: TimeSeries, names: list[str], resolution: str, length: int, first: int | None, last: int | None
 ) -> dict[str, Any]:
     """Totals by step, and the reward gathered up to the end of each."""
     steps = held.steps[resolution]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Generic, Protocol, TypeVar
 
-__all__ = ["Pool"]
+__all__ = ["ConnectionPool"]
 
 
 class _Closable(Protocol):
@@ -22,7 +22,7 @@ class _Closable(Protocol):
 Connection = TypeVar("Connection", bound=_Closable)
 
 
-class Pool(Generic[Connection]):
+class ConnectionPool(Generic[Connection]):
     """Idle connections, the last used first; a connection that met an error is closed instead of taken back."""
 
     def __init__(

@@ -25,7 +25,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from hellinger.events import Logged, Row
 from hellinger.store._migrate import VERSION_TABLE, migrate
-from hellinger.store._pool import Pool
+from hellinger.store._pool import ConnectionPool
 from hellinger.store._sql import Session, SqlStore
 from hellinger.store._url import settings
 from hellinger.store.errors import StoreDamagedError, StoreUnavailableError, StoreVersionError
@@ -93,7 +93,7 @@ class PostgresqlStore(SqlStore):
         options = f"{ours} {parameters.get('options', '')}".rstrip()
         self._parameters: dict[str, Any] = defaults | parameters | {"options": options, "client_encoding": "UTF8"}
         self._timeout = timeout
-        self._pool = Pool(self._connect, alive=_alive)
+        self._pool = ConnectionPool(self._connect, alive=_alive)
         self._begin()
 
     @classmethod

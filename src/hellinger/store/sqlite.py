@@ -26,7 +26,7 @@ from hellinger.events import Logged, Row
 from hellinger.store import _wal
 from hellinger.store._keeper import Keeper
 from hellinger.store._migrate import VERSION_TABLE, migrate
-from hellinger.store._pool import Pool
+from hellinger.store._pool import ConnectionPool
 from hellinger.store._sql import Session, SqlStore
 from hellinger.store._url import settings
 from hellinger.store.errors import StoreDamagedError, StoreError, StoreUnavailableError
@@ -82,7 +82,7 @@ class SqliteStore(SqlStore):
         self._turn = threading.Lock()
         self._writer: sqlite3.Connection | None = None
         self._keeper = Keeper(path, self._connect, self._turn, self._once_free)
-        self._readers = Pool(lambda: self._connect("PRAGMA query_only = 1"))
+        self._readers = ConnectionPool(lambda: self._connect("PRAGMA query_only = 1"))
         self._begin()
 
     @classmethod

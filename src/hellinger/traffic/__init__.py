@@ -5,7 +5,7 @@ from __future__ import annotations
 from hellinger.traffic.contents import Content, Supply, from_csv, from_law
 from hellinger.traffic.driver import Driver, Pace, Report
 from hellinger.traffic.months import Log, Played, play
-from hellinger.traffic.tally import Baseline, Tally, differences
+from hellinger.traffic.tally import Baseline, SentCounts, differences
 from hellinger.traffic.world import Change, Plan, Reaction, Visit, World
 
 __all__ = [
@@ -19,8 +19,8 @@ __all__ = [
     "Played",
     "Reaction",
     "Report",
+    "SentCounts",
     "Supply",
-    "Tally",
     "Visit",
     "World",
     "differences",

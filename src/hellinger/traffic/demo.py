@@ -26,7 +26,7 @@ from hellinger.store import open_store
 from hellinger.traffic.contents import from_law
 from hellinger.traffic.driver import Driver, Pace
 from hellinger.traffic.months import Log, Played, Progress, play
-from hellinger.traffic.tally import Tally
+from hellinger.traffic.tally import SentCounts
 from hellinger.traffic.world import DAY, Plan, World
 
 __all__ = ["OURS", "PAPER", "Demo", "Scene", "bind"]
@@ -141,7 +141,7 @@ class Demo:
         *,
         requests: int | None = None,
         fresh: bool,
-        progress: Callable[[Tally], None] | None = None,
+        progress: Callable[[SentCounts], None] | None = None,
     ) -> Driver:
         """Users from now on: gently, or so many pages as fast as it goes; items are added first if ``fresh``."""
         live = Pace(rate=self.scene.rate) if requests is None else Pace(requests=requests, connections=8)

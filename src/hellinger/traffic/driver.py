@@ -15,7 +15,7 @@ from typing import NamedTuple
 from hellinger.client import AsyncClient, Feedback, NewItem, Ranking
 from hellinger.errors import require
 from hellinger.traffic.contents import Content
-from hellinger.traffic.tally import Baseline, Tally, differences
+from hellinger.traffic.tally import Baseline, SentCounts, differences
 from hellinger.traffic.world import DAY, Change, Reaction, Visit, World
 
 __all__ = ["Driver", "Pace", "Report"]
@@ -60,7 +60,7 @@ class Pace(NamedTuple):
 class Report(NamedTuple):
     """What came of it."""
 
-    sent: Tally
+    sent: SentCounts
     seconds: float
     differences: list[str] | None
     """Between what was sent and what was counted; None where nobody looked."""
@@ -96,13 +96,13 @@ class Driver:
         weights: Mapping[str, float] | None = None,
         verify: bool = False,
         add: bool = True,
-        progress: Callable[[Tally], None] | None = None,
+        progress: Callable[[SentCounts], None] | None = None,
     ) -> None:
         self.client = client
         self.world = world
         self.pace = pace.check()
         self.verify = verify
-        self.sent = Tally(weights=weights)
+        self.sent = SentCounts(weights=weights)
         self._weights = weights
         self._add = add
         self._progress = progress
@@ -126,9 +126,9 @@ class Driver:
 
     async def run(self) -> Report:
         """Play until the pace says so, or :meth:`stop`."""
-        told = (await self.client.experiment()).told
+        told = (await self.client.experiment()).raw
         self._confirmed = told.get("counting") == "confirmed"
-        self.sent = Tally(weights=self._weights, confirmed=self._confirmed)
+        self.sent = SentCounts(weights=self._weights, confirmed=self._confirmed)
         before = await self._counted() if self.verify else None
         if self._add:
             await self._put(self.world.contents)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from hellinger.engine.desk import Desk
-from hellinger.engine.drafts import DraftRow, Feedback, Query
+from hellinger.engine.drafts import DraftRow, GivenFeedback, Query
 from hellinger.events import Row
 from hellinger.store import Store
 from hellinger.traffic.contents import Content
@@ -85,7 +85,7 @@ class _Player:
         self.desk = desk
         self.log = log
         self.drafts: list[DraftRow] = []
-        self.due: list[tuple[int, int, Feedback]] = []
+        self.due: list[tuple[int, int, GivenFeedback]] = []
 
     def play(self, until: int, progress: Progress | None) -> Played:
         world, desk, due = self.world, self.desk, self.due
@@ -109,7 +109,7 @@ class _Player:
             if visit.fate != "aborted":
                 name = draft.event.key
                 for reaction in world.react(visit, items)[1]:
-                    what = Feedback(name, reaction.item, reaction.kind, happened=reaction.happened)
+                    what = GivenFeedback(name, reaction.item, reaction.kind, happened=reaction.happened)
                     heapq.heappush(due, (reaction.arrives, len(due), what))
             if progress is not None and at - told > (until - world.start) / 200:
                 told = at

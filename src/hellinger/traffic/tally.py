@@ -11,13 +11,13 @@ import numpy as np
 
 from hellinger.client import Experiment, Item, Outcome, Ranking
 
-__all__ = ["Baseline", "Tally", "differences"]
+__all__ = ["Baseline", "SentCounts", "differences"]
 
 _TOLERANCE = 1e-6
 """Rewards are whole multiples of 2⁻²⁰ on the service's side."""
 
 
-class Tally:
+class SentCounts:
     """Everything sent so far.
 
     Parameters
@@ -161,7 +161,7 @@ class Baseline(NamedTuple):
         return cls(variants, counts)
 
 
-def differences(before: Baseline, after: Baseline, sent: Tally) -> list[str]:
+def differences(before: Baseline, after: Baseline, sent: SentCounts) -> list[str]:
     """Where what the service counted between two times is not what was sent, number by number, in words."""
     found: list[str] = []
     for variant in sorted({*after.variants, *sent.requests}):

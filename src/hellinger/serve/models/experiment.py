@@ -11,18 +11,18 @@ from hellinger.serve.models.fields import Body, Name
 __all__ = [
     "AllocationBody",
     "EndBody",
-    "Experiment",
-    "Experiments",
+    "ExperimentAnswer",
+    "ExperimentsAnswer",
     "Former",
     "Guardrail",
     "GuardrailRow",
     "History",
     "HistoryColumn",
     "Mark",
-    "Phase",
-    "Phases",
-    "Series",
-    "SeriesColumn",
+    "PhaseAnswer",
+    "PhasesAnswer",
+    "SeriesAnswer",
+    "SeriesColumnAnswer",
     "StartBody",
     "Summary",
     "VariantRow",
@@ -131,7 +131,7 @@ class EndBody(_Asked):
     after: After = None
 
 
-class Phase(BaseModel):
+class PhaseAnswer(BaseModel):
     """A time in which the allocation of traffic stayed the same."""
 
     seq: int = Field(description="Place in the log where it began.")
@@ -147,10 +147,10 @@ class Phase(BaseModel):
     requests: dict[str, int] = Field(description="Rankings that were made in it, by variant.")
 
 
-class Phases(BaseModel):
+class PhasesAnswer(BaseModel):
     """The experiment's phases, oldest first; the last is in force."""
 
-    phases: list[Phase]
+    phases: list[PhaseAnswer]
 
 
 class Summary(BaseModel):
@@ -173,7 +173,7 @@ class Summary(BaseModel):
     requests: int
 
 
-class Experiments(BaseModel):
+class ExperimentsAnswer(BaseModel):
     """All experiments, the main one first."""
 
     experiments: list[Summary]
@@ -201,7 +201,7 @@ class Guardrail(BaseModel):
     alarm: bool
 
 
-class Experiment(BaseModel):
+class ExperimentAnswer(BaseModel):
     """How the variants stand, best first."""
 
     name: str
@@ -233,7 +233,7 @@ class Experiment(BaseModel):
     former: list[Former]
 
 
-class SeriesColumn(BaseModel):
+class SeriesColumnAnswer(BaseModel):
     """A variant's figures, one for each step."""
 
     requests: list[float]
@@ -242,12 +242,12 @@ class SeriesColumn(BaseModel):
     cumulative: list[float] = Field(description="Reward up to the end of each step, since the beginning.")
 
 
-class Series(BaseModel):
+class SeriesAnswer(BaseModel):
     """The experiment over time."""
 
     resolution: Literal["minute", "hour", "day"]
     steps: list[str] = Field(description="When each step begins.")
-    variants: dict[str, SeriesColumn]
+    variants: dict[str, SeriesColumnAnswer]
 
 
 class HistoryColumn(BaseModel):

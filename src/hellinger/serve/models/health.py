@@ -6,16 +6,16 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-__all__ = ["Live", "Ready"]
+__all__ = ["LiveAnswer", "ReadyAnswer"]
 
 
-class Live(BaseModel):
+class LiveAnswer(BaseModel):
     """The process answers."""
 
     status: Literal["live"]
 
 
-class Ready(BaseModel):
+class ReadyAnswer(BaseModel):
     """Whether rankings can be had, and feedback given."""
 
     status: Literal["ready", "degraded", "refusing"] = Field(

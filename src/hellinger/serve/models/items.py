@@ -9,21 +9,21 @@ from pydantic import BaseModel, Field
 from hellinger.serve.models.fields import Body, Metadata, Moment, Name
 
 __all__ = [
-    "Item",
+    "ItemAnswer",
     "ItemPage",
     "ItemRow",
     "ItemState",
     "ItemsAnswer",
     "ItemsBody",
     "Left",
-    "NewItem",
+    "NewItemBody",
     "Recent",
     "RowStanding",
-    "Standing",
+    "StandingAnswer",
 ]
 
 
-class NewItem(Body):
+class NewItemBody(Body):
     """An item to add, or to change where its id is known."""
 
     id: Name = Field(examples=["article-1"])
@@ -35,7 +35,7 @@ class NewItem(Body):
 class ItemsBody(Body):
     """Contents to add or to change."""
 
-    items: list[NewItem] = Field(min_length=1, fail_fast=True)
+    items: list[NewItemBody] = Field(min_length=1, fail_fast=True)
 
 
 class ItemsAnswer(BaseModel):
@@ -62,7 +62,7 @@ class Left(BaseModel):
     rewards: float
 
 
-class Standing(BaseModel):
+class StandingAnswer(BaseModel):
     """An item's standing with one variant."""
 
     impressions: float
@@ -76,7 +76,7 @@ class Standing(BaseModel):
     left: Left | None = Field(description="Why and with what it left this variant's pool; null if it has not.")
 
 
-class Item(BaseModel):
+class ItemAnswer(BaseModel):
     """An item, and how it stands with every variant."""
 
     id: str
@@ -87,7 +87,7 @@ class Item(BaseModel):
     metadata: dict[str, Any] | None
     impressions: float
     rewards: float
-    variants: dict[str, Standing]
+    variants: dict[str, StandingAnswer]
 
 
 class Recent(BaseModel):

@@ -31,8 +31,8 @@ __all__ = [
     "ImportRow",
     "RankAnswer",
     "RankBody",
-    "RankedItem",
-    "Rejected",
+    "RankedItemAnswer",
+    "RejectedAnswer",
     "SeenAnswer",
     "SeenBody",
     "SeenEvent",
@@ -60,7 +60,7 @@ class RankBody(Body):
     among: list[Name] | None = Field(None, fail_fast=True, description="Only these items.")
 
 
-class RankedItem(BaseModel):
+class RankedItemAnswer(BaseModel):
     """An item in a ranking."""
 
     id: str
@@ -72,7 +72,7 @@ class RankAnswer(BaseModel):
 
     ranking_id: str
     variant: str
-    items: list[RankedItem]
+    items: list[RankedItemAnswer]
 
 
 class FeedbackEvent(Body):
@@ -132,7 +132,7 @@ def plain_feedback_rows(content: bytes) -> list[FeedbackRow] | None:
     return None
 
 
-class Rejected(BaseModel):
+class RejectedAnswer(BaseModel):
     """One that was refused, and why."""
 
     index: int
@@ -146,7 +146,7 @@ class FeedbackAnswer(BaseModel):
     duplicate: int = Field(description="The same request, item and kind was there before.")
     late: int = Field(description="After the attribution window: stored, not learned.")
     unknown: int = Field(description="No such request.")
-    rejected: list[Rejected]
+    rejected: list[RejectedAnswer]
 
 
 class SeenEvent(Body):
@@ -193,7 +193,7 @@ class ImportAnswer(BaseModel):
     accepted: int
     duplicate: bool
     unknown: int = Field(description="Rows of items that are not in the catalogue.")
-    rejected: list[Rejected]
+    rejected: list[RejectedAnswer]
 
 
 # The experiment -----------------------------------------------------------------------------------------

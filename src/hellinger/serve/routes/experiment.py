@@ -47,14 +47,14 @@ _CONFLICT: dict[int | str, dict[str, Any]] = {409: error("Another phase is in fo
 _UNKNOWN: dict[int | str, dict[str, Any]] = {404: error("No such experiment.")}
 
 
-@router.get("/experiments", response_model=models.Experiments)
+@router.get("/experiments", response_model=models.ExperimentsAnswer)
 @needs("read")
 async def experiments(request: Request) -> Response:
     """All experiments, the main one first; those that have ended stay."""
     return json_response({"experiments": standing.experiments(service_of(request))})
 
 
-@router.post("/experiments", response_model=models.Experiments, responses=_CONFLICT)
+@router.post("/experiments", response_model=models.ExperimentsAnswer, responses=_CONFLICT)
 @needs("admin")
 async def start(body: Annotated[models.StartBody, models.FEW_MISTAKES], request: Request) -> Response:
     """Start an experiment on its part of the traffic, on all copies at once.
@@ -66,7 +66,7 @@ async def start(body: Annotated[models.StartBody, models.FEW_MISTAKES], request:
     return json_response({"experiments": standing.experiments(service)})
 
 
-@router.get("/experiments/{name}", response_model=models.Experiment, responses=_UNKNOWN)
+@router.get("/experiments/{name}", response_model=models.ExperimentAnswer, responses=_UNKNOWN)
 @needs("read")
 async def experiment(request: Request, name: Named, control: Control = None) -> Response:
     """How the variants stand: totals, rates with intervals that are valid at every moment, lifts, and a sentence."""
@@ -74,7 +74,7 @@ async def experiment(request: Request, name: Named, control: Control = None) -> 
     return json_response(await standing.standing(service, name, compared_with(service, name, control)))
 
 
-@router.get("/experiments/{name}/phases", response_model=models.Phases, responses=_UNKNOWN)
+@router.get("/experiments/{name}/phases", response_model=models.PhasesAnswer, responses=_UNKNOWN)
 @needs("read")
 async def phases(request: Request, name: Named) -> Response:
     """The phases of an experiment: times in which weights and variants stayed the same."""
@@ -83,7 +83,7 @@ async def phases(request: Request, name: Named) -> Response:
     return json_response({"phases": standing.phases(service.desk.ledger, name)})
 
 
-@router.post("/experiments/{name}/phases", response_model=models.Phases, responses=_CONFLICT | _UNKNOWN)
+@router.post("/experiments/{name}/phases", response_model=models.PhasesAnswer, responses=_CONFLICT | _UNKNOWN)
 @needs("admin")
 async def change(
     body: Annotated[models.AllocationBody, models.FEW_MISTAKES], request: Request, name: Named
@@ -97,7 +97,7 @@ async def change(
     return json_response({"phases": standing.phases(service.desk.ledger, name)})
 
 
-@router.post("/experiments/{name}/end", response_model=models.Phases, responses=_CONFLICT | _UNKNOWN)
+@router.post("/experiments/{name}/end", response_model=models.PhasesAnswer, responses=_CONFLICT | _UNKNOWN)
 @needs("admin")
 async def end(body: Annotated[models.EndBody, models.FEW_MISTAKES], request: Request, name: Named) -> Response:
     """End an experiment: the main one has its traffic again, and its figures stay."""
@@ -124,7 +124,7 @@ async def _change(request: Request, change: Awaitable[bool]) -> None:
         raise ApiError(409, f"the phase in force must be the one of `after`, but another began at event {place}")
 
 
-@router.get("/experiments/{name}/series", response_model=models.Series, responses=_UNKNOWN)
+@router.get("/experiments/{name}/series", response_model=models.SeriesAnswer, responses=_UNKNOWN)
 @needs("read")
 async def series(
     request: Request,

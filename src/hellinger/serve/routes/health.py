@@ -15,14 +15,14 @@ __all__ = ["router"]
 router = APIRouter(tags=["health"])
 
 
-@router.get("/health/live", response_model=models.Live)
+@router.get("/health/live", response_model=models.LiveAnswer)
 @needs("open")
 async def live() -> Response:
     """The process answers."""
     return json_response({"status": "live"})
 
 
-@router.get("/health/ready", response_model=models.Ready)
+@router.get("/health/ready", response_model=models.ReadyAnswer)
 @needs("open")
 async def ready(request: Request) -> Response:
     """Whether rankings can be had, 503 if not.

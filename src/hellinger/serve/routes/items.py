@@ -85,7 +85,7 @@ async def page(
     )
 
 
-@router.get("/{item:path}", response_model=models.Item, responses=MISSING)
+@router.get("/{item:path}", response_model=models.ItemAnswer, responses=MISSING)
 @needs("read")
 async def one(item: str, request: Request) -> Response:
     """An item: its counts, and its estimate, interval and index under each variant."""
@@ -147,7 +147,7 @@ async def delete(item: str, request: Request) -> Response:
 async def _turn(item: str, state: str, request: Request) -> Response:
     service = service_of(request)
     await _slot(service, item)
-    await service.turn(item, state)
+    await service.set_state(item, state)
     held = service.desk.ledger.catalogue
     slot = held.slots.get(item)  # anew: what had its slot before may have gone meanwhile
     return json_response({"id": item, "state": STATES[DELETED if slot is None else held["state"][slot]]})

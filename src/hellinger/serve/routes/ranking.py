@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from hellinger.engine.drafts import FeedbackRow, Query
-from hellinger.engine.service import Outcome, Service
+from hellinger.engine.service import FeedbackOutcome, Service
 from hellinger.serve import bodies, models
 from hellinger.serve.access import needs
 from hellinger.serve.answers import ApiError
@@ -100,7 +100,7 @@ async def impressions(body: Annotated[models.SeenBody, models.FEW_MISTAKES], req
     return _json(await answer_impressions(service_of(request), body))
 
 
-def _outcome(outcome: Outcome) -> bytes:
+def _outcome(outcome: FeedbackOutcome) -> bytes:
     fields: dict[str, Any] = outcome._asdict()
     fields["rejected"] = [{"index": index, "reason": reason} for index, reason in outcome.rejected]
     return orjson.dumps(fields)
@@ -131,14 +131,14 @@ async def answer_import(service: Service, body: models.ImportBody, *_: object) -
             }
             for row in part
         )
-    accepted, duplicate, unknown, rejected = await service.bring(body.batch, body.variant, body.segment, rows)
+    accepted, duplicate, unknown, rejected = await service.import_counts(body.batch, body.variant, body.segment, rows)
     told = [{"index": index, "reason": reason} for index, reason in rejected]
     return orjson.dumps({"accepted": accepted, "duplicate": duplicate, "unknown": unknown, "rejected": told})
 
 
-@router.post("/log", response_model=models.ImportAnswer)
+@router.post("/counts", response_model=models.ImportAnswer)
 @needs("write")
 @shortcut(models.ImportBody.model_validate_json, answer_import, large=partial(bodies.read, models.ImportBody, "rows"))
-async def bring(body: Annotated[models.ImportBody, models.FEW_MISTAKES], request: Request) -> Response:
+async def import_counts(body: Annotated[models.ImportBody, models.FEW_MISTAKES], request: Request) -> Response:
     """Bring in counts gathered elsewhere, by the batch; a batch counts once."""
     return _json(await answer_import(service_of(request), body))
