@@ -328,7 +328,7 @@ def test_rates_have_a_calm_line_beside_the_daily_one(browser: Any, past: Past) -
     days = httpx.get(f"{past.url}/v1/experiments/main/series", params={"resolution": "day"}, headers=own).json()
     column = days["variants"]["ucb1"]
     calm = next(y for name, _, width, y in drawn if name == "ucb1" and width == 2.5)
-    assert calm[9] == pytest.approx(sum(column["reward"][3:10]) / sum(column["impressions"][3:10]))
+    assert calm[9] == pytest.approx(100 * sum(column["reward"][3:10]) / sum(column["impressions"][3:10]))
     assert "7 days" in page.locator("#rate-note").inner_text()
     watched.close()
 

@@ -63,9 +63,10 @@ class App {
     return this.experiments.colours();
   }
 
-  /** Variants of the experiment that was looked at last. */
-  variants() {
-    return this.views.overview.told?.variants.map(({ variant }) => variant) ?? [];
+  /** The experiment that was looked at last, or the main one where that has ended. */
+  get played() {
+    const found = this.experiments.find(this.views.overview.name);
+    return found?.state === "running" ? found : this.experiments.find("main");
   }
 
   /** Look anew at what experiments there are, and at the one that is shown. */
@@ -148,10 +149,10 @@ class App {
     this.views.overview.take(message);
     this.views.health.take(message);
     const { experiment, health } = message;
-    const played = [experiment.name, experiment.phase, ...Object.keys(health.pools)].join();
-    if (played !== this.played) {
-      if (this.played?.startsWith(`${experiment.name},`)) this.refresh().catch(() => {});
-      this.played = played;
+    const phases = [experiment.name, experiment.phase, ...Object.keys(health.pools)].join();
+    if (phases !== this.phases) {
+      if (this.phases?.startsWith(`${experiment.name},`)) this.refresh().catch(() => {});
+      this.phases = phases;
     }
     const sizes = Object.entries(health.pools).map(([name, size]) => `${size.toLocaleString("en")} with ${longLabel(name)}`);
     text($("pool-facts"), `${experiment.items.toLocaleString("en")} contents, ${health.shown.toLocaleString("en")} shown; in the pools: ${sizes.join(", ")}`);

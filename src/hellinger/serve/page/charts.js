@@ -104,6 +104,7 @@ export const stepLabel = (x, resolution) => (resolution === "day" ? new Date(x).
 
 const LANE = 16;
 const LANES = 3;
+const LONGEST = 44;
 
 /** Where phases began: a line each, and above it what changed in words, or only its number where words have no room. */
 export function marks(element, phases, [from, to]) {
@@ -122,7 +123,7 @@ export function marks(element, phases, [from, to]) {
       if (lane >= 0) ends[lane] = start + size;
       return { text, lane, xanchor: left ? "right" : "left" };
     };
-    let found = place(words);
+    let found = place(words.length > LONGEST ? `${words.slice(0, LONGEST).replace(/,?[^,]*$/, "")} …` : words);
     if (found.lane < 0) found = place(String(number));
     if (found.lane < 0) continue;
     annotations.push({ ...found, x: local(at), y: 1, yref: "paper", yanchor: "bottom", yshift: LANE * found.lane, showarrow: false, borderpad: 1, hovertext: hint, font: { size: 12, color: colour } });

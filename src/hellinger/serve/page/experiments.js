@@ -33,17 +33,29 @@ export function changeOf(before, phase) {
   if (phase.ended) return "ends";
   const [was, is] = [sharesOf(before), sharesOf(phase)];
   const said = [];
+  const stopped = Object.keys(was).filter((name) => !(name in is)).map(label);
+  if (stopped.length) said.push(`${stopped.join(" and ")} ${stopped.length === 1 ? "stops" : "stop"}`);
   for (const name of Object.keys(is)) {
     if (!(name in was)) said.push(`${label(name)} joins with ${part(is[name])}`);
-    else if (is[name] - was[name] > 5e-4) said.push(`${label(name)} ${part(was[name])} → ${part(is[name])}`);
-    if (name in was && before.variants[name] !== phase.variants[name]) said.push(`${label(name)} plays ${phase.variants[name]}`);
+    else if (before.variants[name] !== phase.variants[name]) said.push(`${label(name)} plays ${phase.variants[name]}`);
   }
-  for (const name of Object.keys(was)) if (!(name in is)) said.push(`${label(name)} stops`);
+  for (const name of moved(was, is)) said.push(`${label(name)} ${part(was[name])} → ${part(is[name])}`);
   if (before.traffic !== phase.traffic) said.push(`${part(before.traffic)} → ${part(phase.traffic)} of the traffic`);
   if (before.split !== phase.split) said.push(phase.split === "sticky" ? "users keep their algorithm" : "each request draws its algorithm");
   if (before.control !== phase.control && phase.control) said.push(`compared with ${label(phase.control)}`);
   if (before.guardrail !== phase.guardrail) said.push(phase.guardrail ? `guardrail ${phase.guardrail}` : "no guardrail");
   return said.join(", ") || "other settings";
+}
+
+/** Whose shares to tell of: of the only one that moved against all others, else of those that rose. */
+function moved(was, is) {
+  const both = Object.keys(is).filter((name) => name in was);
+  const ratio = (name) => is[name] / was[name];
+  const alike = (names) => names.every((name) => Math.abs(ratio(name) / ratio(names[0]) - 1) < 0.01);
+  if (alike(both)) return both.length < Object.keys(is).length ? [] : both.filter((name) => ratio(name) > 1.005);
+  const alone = both.filter((name) => alike(both.filter((other) => other !== name)));
+  if (alone.length === 1) return alone;
+  return both.filter((name) => is[name] - was[name] > 5e-4).toSorted((a, b) => is[b] - was[b] - is[a] + was[a]);
 }
 
 export class Experiments {
@@ -143,7 +155,7 @@ export class Experiments {
           { role: "row" },
           h("th", { scope: "row", role: "rowheader", class: "num" }, String(phase.number)),
           cell("When", moment(phase.since), "when"),
-          cell("What", [h("span", { class: "what" }, phase.words), phase.ended || phase.number === 1 ? null : h("span", { class: "spec" }, inWords(phase))]),
+          cell("What", h("div", {}, phase.words, phase.ended || phase.number === 1 ? null : h("span", { class: "spec" }, inWords(phase)))),
           cell("By", phase.by),
           cell("Why", phase.why || "–"),
           cell("Rankings", phase.ended ? "–" : count(Object.values(phase.requests).reduce((a, b) => a + b, 0)), "num"),

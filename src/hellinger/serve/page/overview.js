@@ -281,21 +281,21 @@ export class Overview {
   }
 
   share(told) {
-    const whole = told.variants.reduce((sum, row) => sum + row.requests, 0);
-    const shares = told.variants.map((row) => [row, row.requests / (whole || 1)]);
+    const whole = this.rows.reduce((sum, row) => sum + row.requests, 0);
+    const shares = this.rows.map((row) => [row, row.requests / (whole || 1)]);
     fill(
       $("share"),
-      h("div", { class: "bar-share", "aria-hidden": "true" }, shares.map(([row, part]) => h("span", { style: { width: `${100 * part}%`, background: this.colour[row.variant] } }))),
+      h("div", { class: "bar-share", "aria-hidden": "true" }, shares.map(([row, share]) => h("span", { style: { width: `${100 * share}%`, background: this.colour[row.variant] } }))),
       h(
         "ul",
         { class: "shares" },
-        shares.map(([row, part]) =>
+        shares.map(([row, share]) =>
           h(
             "li",
             {},
             h("span", { class: "name" }, h("span", { class: "swatch", style: { background: this.colour[row.variant] } }), label(row.variant)),
-            h("span", { class: "value" }, percent(part)),
-            h("span", { class: "soft" }, known(row.intended) ? `${percent(row.intended, 1)} intended` : plural(row.requests, "request")),
+            h("span", { class: "value" }, part(share)),
+            h("span", { class: "soft" }, known(row.intended) ? `${part(row.intended)} intended` : "stopped"),
           ),
         ),
       ),
@@ -387,11 +387,11 @@ export class Overview {
         mode: few && !calm ? "lines+markers" : "lines",
         name: label(name),
         x,
-        y: impressions.slice(from).map((n, i) => (n ? reward[from + i] / n : null)),
+        y: impressions.slice(from).map((n, i) => (n ? (100 * reward[from + i]) / n : null)),
         line: { color: this.colour[name] ?? "#888", width: calm ? 1 : 2 },
         opacity: calm ? 0.35 : 1,
         marker: { size: 5 },
-        ...(calm ? { hoverinfo: "skip" } : { hovertemplate: "%{y:.2%}" }),
+        ...(calm ? { hoverinfo: "skip" } : { hovertemplate: "%{y:.2f} %" }),
       };
     });
     const smooth = names.map((name, i) => ({
@@ -399,17 +399,17 @@ export class Overview {
       mode: "lines",
       name: label(name),
       x,
-      y: series.moving(name, from, span),
-      customdata: raw[i].y.map((rate) => percent(rate)),
+      y: series.moving(name, from, span).map((rate) => rate && 100 * rate),
+      customdata: raw[i].y.map((rate) => percent(rate && rate / 100)),
       line: { color: this.colour[name] ?? "#888", width: 2.5 },
-      hovertemplate: `%{y:.2%}, this ${this.step} %{customdata}`,
+      hovertemplate: `%{y:.2f} %, this ${this.step} %{customdata}`,
     }));
     text($("rate-note"), calm ? `Bold: over ${words}. Pale: each ${this.step}.` : "");
     const only = times.length === 1 ? times[0] : null;
     const around = only === null ? {} : { range: [only - LENGTH[this.step], only + LENGTH[this.step]].map(local) };
     const { range: shown, ...marked } = this.marks($("rate"), times.length ? [...times, Math.min(this.end, times.at(-1) + LENGTH[this.step])] : []);
-    draw($("rate"), calm ? [...raw, ...smooth] : raw, { ...marked, x: { ...shown, ...around, hoverformat: this.step === "day" ? HOVER_DAY : HOVER_TIME, type: "date" }, y: { tickformat: "~%" } });
-    const last = raw.map((trace) => `${trace.name} ${percent(trace.y.findLast(known))}`).join(", ");
+    draw($("rate"), calm ? [...raw, ...smooth] : raw, { ...marked, x: { ...shown, ...around, hoverformat: this.step === "day" ? HOVER_DAY : HOVER_TIME, type: "date" }, y: { ticksuffix: " %" } });
+    const last = raw.map((trace) => `${trace.name} ${percent(trace.y.findLast(known) / 100)}`).join(", ");
     $("rate").setAttribute("aria-label", `Line chart of reward per impression, by ${this.step}. Last ${this.step}: ${last}.`);
   }
 
@@ -425,7 +425,7 @@ export class Overview {
     const names = this.names(series);
     const from = series.from(RANGES[this.range].span, this.end);
     const places = series.steps.map((_, i) => i).slice(from).slice(-60).reverse();
-    const label = (step) => (series.resolution === "day" ? date(step) : moment(step));
+    const when = (step) => (series.resolution === "day" ? date(step) : moment(step));
     fill(
       box,
       h(
@@ -445,7 +445,7 @@ export class Overview {
             h(
               "tr",
               {},
-              h("th", { scope: "row" }, label(series.steps[i])),
+              h("th", { scope: "row" }, when(series.steps[i])),
               names.map((name) => {
                 const { impressions, reward, cumulative } = series.variants[name];
                 return [cell("", count(cumulative[i])), cell("", percent(impressions[i] ? reward[i] / impressions[i] : null))];

@@ -115,7 +115,7 @@ export class Pool {
   render() {
     const { items, total } = this.page;
     const start = (this.cursors.length - 1) * SIZE;
-    const variants = this.app.variants();
+    const variants = Object.keys(this.app.played?.variants ?? {});
     const rising = this.show === "rising";
     const since = this.page.since;
     text($("show-note"), rising ? `At least 20 impressions since ${moment(since)} (${ago(since)}), and a rate since then that is surely above that of all contents together; the surest first.` : SHOW[this.show].note);
@@ -170,7 +170,7 @@ export class Pool {
         sortable("Reward", "rewards", "num"),
         sortable("Rate", "estimate", "num"),
         h("th", { scope: "col", rowspan: 2, class: "band" }, "95 % interval"),
-        h("th", { scope: "colgroup", colspan: variants.length || 1, class: "group" }, "Index"),
+        h("th", { scope: "colgroup", colspan: variants.length || 1, class: "group" }, this.app.played?.name === "main" ? "Index" : `Index in ${this.app.played?.name}`),
       ),
       h("tr", {}, variants.map((name) => h("th", { scope: "col", class: "num index" }, h("span", { class: "swatch", style: { background: this.app.colours()[name] } }), label(name)))),
     );
