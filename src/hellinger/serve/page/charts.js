@@ -129,8 +129,13 @@ export function marks(element, phases, [from, to]) {
     annotations.push({ ...found, x: local(at), y: 1, yref: "paper", yanchor: "bottom", yshift: LANE * found.lane, showarrow: false, borderpad: 1, hovertext: hint, font: { size: 12, color: colour } });
   }
   const lanes = Math.max(-1, ...annotations.map(({ lane }) => lane)) + 1;
+  const height = element.offsetHeight - 42 - LANE * lanes;
   return {
-    shapes: seen.map(({ at }) => ({ type: "line", x0: local(at), x1: local(at), y0: 0, y1: 1, yref: "paper", line: { color: colour, width: 1, dash: "dot" } })),
+    shapes: seen.map(({ at }) => {
+      const x = local(at);
+      const reach = LANE * ((annotations.find((each) => each.x === x)?.lane ?? -1) + 1);
+      return { type: "line", x0: x, x1: x, y0: 0, y1: 1 + reach / height, yref: "paper", line: { color: colour, width: 1, dash: "dot" } };
+    }),
     annotations: annotations.map(({ lane, ...rest }) => rest),
     margin: lanes ? { t: 8 + LANE * lanes } : {},
     range: seen.length ? { range: [from, to].map(local) } : {},

@@ -19,9 +19,9 @@ export function percent(x, digits) {
   return `${(100 * x).toFixed(places).replace("-", "−")} %`;
 }
 
-/** A share of a whole: 10 %, 33.3 %. */
+/** A share of a whole: 10 %, 33.3 %; never broken, for it is part of longer texts. */
 export function part(x) {
-  return known(x) && x >= 0.001 ? `${one.format(100 * x)} %` : percent(x);
+  return known(x) && x >= 0.001 ? `${one.format(100 * x)}\u00a0%` : percent(x);
 }
 
 /** A change relative to something: always with its sign. */

@@ -54,9 +54,10 @@ export class Series {
     return fresh;
   }
 
-  /** The rate over the last `span` milliseconds at each step from a place on, weighted by impressions. */
+  /** The rate over the last `span` milliseconds at each step from a place on, to the variant's last impression. */
   moving(name, from, span) {
     const { impressions, reward } = this.variants[name];
+    const last = impressions.findLastIndex((shown) => shown > 0);
     let [first, n, s] = [0, 0, 0];
     return this.steps
       .map((step, i) => {
@@ -66,7 +67,7 @@ export class Series {
           n -= impressions[first];
           s -= reward[first];
         }
-        return n ? s / n : null;
+        return n && i <= last ? s / n : null;
       })
       .slice(from);
   }
