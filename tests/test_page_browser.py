@@ -373,6 +373,7 @@ def test_an_address_of_no_experiment_says_so(browser: Any, past: Past) -> None:
     assert "'nothing'" in watched.page.locator("#overview-state").inner_text()
     watched.page.locator("#overview-state a").click()
     watched.page.wait_for_selector("#board tbody tr")
+    watched.page.wait_for_selector("#status[data-state=live]")
     watched.close()
 
 

@@ -40,21 +40,9 @@ class App {
   }
 
   async start() {
-    try {
-      await this.experiments.load();
-      await this.views.overview.open(this.named().experiment ?? "main");
-      this.showExperiments();
-    } catch (error) {
-      if (error instanceof Refused && (error.status === 401 || error.status === 403)) return this.trouble(error);
-      if (error instanceof Refused && error.status === 404) return this.noExperiment(error);
-      this.route();
-      state($("overview-state"), "error", "The service could not be reached.", h("p", {}, error.message), h("button", { type: "button", onclick: () => this.start() }, "Try again"));
-      this.connection("lost");
-      return;
-    }
+    await this.choose(this.named().experiment ?? "main");
     $("forget").hidden = !key.get();
     this.route();
-    this.follower.start();
   }
 
   // Experiments -------------------------------------------------------------------------------------
@@ -84,20 +72,23 @@ class App {
     fill($("actions"), this.change.buttons(name));
   }
 
+  /** Show an experiment from now on. */
   async choose(name) {
     try {
+      await this.experiments.load();
       await this.views.overview.open(name);
       this.showExperiments();
+      this.follower.start();
     } catch (error) {
-      if (error instanceof Refused && error.status === 404) this.noExperiment(error);
-      else this.trouble(error);
+      if (error instanceof Refused && (error.status === 401 || error.status === 403)) return this.trouble(error);
+      if (error instanceof Refused && error.status === 404) {
+        text($("sentence"), "There is no such experiment.");
+        state($("overview-state"), "error", error.message, h("p", {}, h("a", { href: "#/" }, "The main experiment")));
+        return;
+      }
+      state($("overview-state"), "error", "The service could not be reached.", h("p", {}, error.message), h("button", { type: "button", onclick: () => this.start() }, "Try again"));
+      this.connection("lost");
     }
-  }
-
-  noExperiment(error) {
-    text($("sentence"), "There is no such experiment.");
-    state($("overview-state"), "error", error.message, h("p", {}, h("a", { href: "#/" }, "The main experiment")));
-    this.route();
   }
 
   // Views -------------------------------------------------------------------------------------------

@@ -42,7 +42,9 @@ export class Change {
       const weights = Object.fromEntries(Object.keys(now).map((variant) => [variant, Number(form.get(variant))]));
       const whole = Object.values(weights).reduce((a, b) => a + b, 0);
       if (!whole) return { words: "One algorithm at least needs a share." };
-      const parts = Object.entries(weights).map(([variant, weight]) => (weight ? `${label(variant)} ${part(now[variant])} → ${part(weight / whole)}` : `${label(variant)} stops`));
+      const other = Object.entries(weights).filter(([variant, weight]) => !weight || Math.abs(weight / whole - now[variant]) > 5e-4);
+      if (!other.length) return { words: "Nothing changes yet: give an algorithm another share. One with 0 stops." };
+      const parts = other.map(([variant, weight]) => (weight ? `${label(variant)} ${part(now[variant])} → ${part(weight / whole)}` : `${label(variant)} stops`));
       return { words: `From now on: ${parts.join(", ")}. What was learned stays.`, body: { weights } };
     });
   }
@@ -105,7 +107,7 @@ export class Change {
       const names = Object.keys(variants);
       if (!body.name || !names.length) return { words: "Which name, and which algorithms?" };
       const where = trafficOf({ ...body, traffic: body.share });
-      return { words: `${body.name} starts with ${where}, shared evenly by ${plural(names.length, "algorithm")}: ${names.join(", ")}. main has the rest.`, body, path: "/v1/experiments" };
+      return { words: `${body.name} starts with ${where}, shared evenly by ${plural(names.length, "algorithm")}: ${names.join(", ")}. Others are compared with ${names.at(-1)}; main has the rest.`, body, path: "/v1/experiments" };
     });
   }
 

@@ -58,8 +58,8 @@ export class Overview {
     $("overview-body").hidden = true;
     for (const id of ["crumb", "ratio", "guardrail-alarm"]) $(id).hidden = true;
     for (const id of ["sentence", "more", "facts"]) text($(id), "");
-    this.follow();
     await this.load();
+    this.follow();
   }
 
   async load() {
