@@ -7,20 +7,21 @@ import os
 import random
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from hellinger.engine.allocation import Allocation
 from hellinger.engine.drafts import DraftRow, GivenFeedback, Query
 from hellinger.engine.service import make_desk
 from hellinger.engine.settings import Settings
 from hellinger.engine.state import HOUR
 from hellinger.events import now
-from hellinger.ledger import Ledger
+from hellinger.ledger import MAIN, Ledger
 from hellinger.store import open_store
 
-__all__ = ["VARIANTS", "Running", "fill", "serving"]
+__all__ = ["VARIANTS", "Begun", "Running", "fill", "serving"]
 
 VARIANTS = {name: name for name in ("hellinger-ucb", "kl-ucb", "ucb1")}
 """For tests of an experiment."""
@@ -33,8 +34,31 @@ class Running(NamedTuple):
     url: str
 
 
-def fill(settings: Settings, *, requests: int, items: int, days: float, k: int = 10, seed: int = 1) -> None:
-    """Play rankings and clicks up to this moment into a new database: the content ``item-0007`` is added seventh."""
+class Begun(NamedTuple):
+    """A phase of an experiment that began so many days after the start."""
+
+    day: float
+    allocation: Allocation
+    by: str
+    why: str = ""
+    name: str = MAIN
+
+
+def fill(
+    settings: Settings,
+    *,
+    requests: int,
+    items: int,
+    days: float,
+    k: int = 10,
+    seed: int = 1,
+    phases: Sequence[Begun] = (),
+    hides: Mapping[str, float] | None = None,
+) -> None:
+    """Play rankings and clicks up to this moment into a new database: the content ``item-0007`` is added seventh.
+
+    ``hides``: how often an impression of a variant has feedback of the kind ``hide``.
+    """
     rng = random.Random(seed)
     store = open_store(settings.database)
     desk = make_desk(settings, Ledger(), store.secret())
@@ -53,14 +77,26 @@ def fill(settings: Settings, *, requests: int, items: int, days: float, k: int =
     log(desk.describe(fields, start))
     rates = {f"item-{n:04d}": 0.4 * rng.random() ** 3 for n in range(items)}
     waiting: list[DraftRow] = []
+    coming = list(phases)
     for number in range(requests):
         at = start + (end - start) * number // requests
+        while coming and start + coming[0].day * 24 * HOUR <= at:
+            day, allocation, by, why, name = coming.pop(0)
+            log([*waiting, *desk.chores(at)])
+            begun = start + round(day * 24 * HOUR)
+            log([allocation.draft(begun, after=desk.ledger.phase_place, by=by, name=name, why=why)])
+            waiting = []
         draft = desk.rank(Query(k), at)
         clicks = [
             GivenFeedback(draft.event.key, item, "click")
             for item in draft.fields["items"]
             if rng.random() < rates[item]
         ]
+        hidden = (hides or {}).get(draft.fields["variant"], 0.0)
+        if hidden:
+            clicks += [
+                GivenFeedback(draft.event.key, i, "hide") for i in draft.fields["items"] if rng.random() < hidden
+            ]
         waiting += [draft, *desk.sort(clicks, at).drafts]
         if len(waiting) > 100:
             log([*waiting, *desk.chores(at)])

@@ -282,6 +282,42 @@ def test_an_ended_listener_gets_nothing_more() -> None:
     asyncio.run(story())
 
 
+def test_a_change_of_shares_is_told_without_traffic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_module, "PERIOD", 3600.0)
+
+    async def story() -> None:
+        service = await Service.start(Settings(database=f"sqlite:///{tmp_path}/log.db", variants=VARIANTS))
+        live = Live(service, Metrics())
+        listener = await live.join()
+        await listener.take()
+        assert await service.experiments.change("ann", weights={"ucb1": 1})
+        await live.tick()
+        message = await listener.take()
+        assert message is not None
+        told = json.loads(message.decode().partition("data: ")[2])
+        assert told["experiment"]["phase"] == service.desk.ledger.phase_place
+        await live.stop()
+        await service.stop()
+
+    asyncio.run(story())
+
+
+def test_the_list_of_experiments_tells_the_role(client: httpx.Client, tmp_path: Path) -> None:
+    assert client.get("/v1/experiments").json()["role"] == "admin"  # without keys
+    tokens = {role: new_key(tmp_path / "keys.toml", name=role, role=role)[0] for role in ("read", "write", "admin")}
+    with serving(tmp_path, "--keys-file", "keys.toml") as service:
+        for role, token in tokens.items():
+            own = {"Authorization": f"Bearer {token}"}
+            assert httpx.get(f"{service.url}/v1/experiments", headers=own).json()["role"] == role
+
+
+def test_the_main_experiment_is_listed_since_its_first_figure(client: httpx.Client) -> None:
+    (main,) = client.get("/v1/experiments").json()["experiments"]
+    assert main["since"] == client.get("/v1/experiments/main").json()["since"]
+    (phase,) = client.get("/v1/experiments/main/phases").json()["phases"]
+    assert main["since"] < phase["since"]  # its past was played before there were phases
+
+
 # Lists of contents -----------------------------------------------------------------------------------------
 
 

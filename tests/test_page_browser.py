@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 import pytest
 
 from hellinger import figures
+from hellinger.engine.allocation import Allocation
 from hellinger.engine.settings import Settings
+from hellinger.experiment import Split
 from hellinger.serve.keys import new_key
-from running import VARIANTS, Running, fill, serving
+from running import VARIANTS, Begun, Running, fill, serving
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
@@ -89,6 +92,17 @@ def points(page: Any, chart: str) -> list[int]:
     return found
 
 
+def said(text: str) -> str:
+    """A text without what keeps it from being broken."""
+    return text.replace("\u00a0", " ").replace("\u2060", "")
+
+
+def sentence(page: Any) -> str:
+    """The headline and what follows it, as the service has it."""
+    spoken = [page.locator(f"#{part}").inner_text() for part in ("sentence", "more")]
+    return said(" ".join(filter(None, spoken)))
+
+
 def ids(page: Any) -> list[str]:
     found: list[str] = page.locator("#pool-table tbody th a").all_inner_texts()
     return found
@@ -104,8 +118,7 @@ def test_the_overview_is_drawn_with_data(watched: Watched) -> None:
     assert min(points(page, "rate")) >= 5
     assert page.locator("#curve path.js-line").count() == 3  # and not only handed over
     told = httpx.get(f"{watched.url}/v1/experiments/main").json()
-    spoken = page.locator("#sentence").inner_text().replace("\u00a0", " ").replace("\u2060", "")
-    assert spoken == told["sentence"]
+    assert sentence(page) == told["sentence"]
     rows = page.locator("#board tbody tr")
     assert rows.count() == 3
     for number, row in enumerate(sorted(told["variants"], key=lambda row: -row["rate"])):
@@ -166,14 +179,18 @@ def test_one_algorithm_is_compared_with_nothing(browser: Any, tmp_path: Path) ->
         points(page, "curve")
         colour = page.evaluate("document.getElementById('curve').data.map(trace => trace.line.color)")
         assert colour == list(figures.colours(["cold-start"]).values())
-        sentence = page.locator("#sentence").inner_text().replace("\u00a0", " ").replace("\u2060", "")
-        assert re.fullmatch(r"Cold-start ranks all traffic; its reward rate is \d+ % \(\d+–\d+ %\)\.", sentence)
+        wanted = r"Cold-start ranks all traffic; its reward rate is \d+ % \(\d+–\d+ %\)\."
+        assert re.fullmatch(wanted, sentence(page))
         board = [cell.inner_text() for cell in page.locator("#board thead th").all() if cell.is_visible()]
         assert board == ["Algorithm", "Impressions", "Reward", "Rate", "95 % interval"]
         assert page.locator("#board tbody tr").locator("th, td").count() == len(board)
         for versus in ("#control", "#share"):
             assert page.locator(versus).is_hidden()
         assert "Lift" not in page.locator("#overview").inner_text()
+        # nor are there other experiments, or phases, to tell of
+        for several in ("#timeline", "#phases", "#past", "#crumb", "#guardrail"):
+            assert page.locator(several).is_hidden()
+        assert page.evaluate("document.getElementById('curve').layout.shapes") == []
         watched.close()
 
 
@@ -228,6 +245,282 @@ def test_range_and_step_change_what_is_drawn(watched: Watched) -> None:
     page.wait_for_function(f"() => document.getElementById('rate').data[0].y.length > {days}")
     page.get_by_text("The figures as a table").click()
     page.wait_for_function("() => document.querySelectorAll('#curve-table tbody tr').length === 60")
+
+
+# Experiments and phases --------------------------------------------------------------------------------------
+
+EVEN = {"cold-start": 1.0, "ucb1": 1.0}
+DAY = 24 * 3_600_000
+
+
+class Past(NamedTuple):
+    """A service with experiments and phases behind it, and keys."""
+
+    url: str
+    admin: str
+    read: str
+
+
+@pytest.fixture(scope="module")
+def past(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Past]:
+    folder = tmp_path_factory.mktemp("past")
+    url = f"sqlite:///{folder}/log.db"
+    given = {"cold-start": 1.0, "ucb1": 9.0}
+    settings = Settings(
+        database=url, variants={name: name for name in EVEN}, variant_weights=given, control="ucb1", seed=1
+    )
+    main = Allocation.given(settings)
+    wide = {"sidebar:thompson": "thompson", "sidebar:ucb1": "ucb1"}
+    sidebar = Allocation(wide, dict.fromkeys(wide, 1.0), share=0.4, window=DAY)
+    loud = {"loud:a": "ucb1", "loud:b": "ucb1"}
+    guarded = Allocation(loud, dict.fromkeys(loud, 1.0), share=0.3, window=DAY, guardrail="hide", control="loud:b")
+    phases = [
+        Begun(0, main, "settings"),
+        Begun(1, sidebar, "bob", "more exploration", "sidebar"),
+        Begun(3, main._replace(weights=EVEN), "ann", "no harm so far"),
+        Begun(5, guarded, "ann", "", "loud"),
+        Begun(7, sidebar._replace(ended=True), "bob", "no difference", "sidebar"),
+    ]
+    fill(settings, requests=1500, items=40, days=12, phases=phases, hides={"loud:a": 0.2, "loud:b": 0.01})
+    admin, _ = new_key(folder / "keys.toml", name="ann", role="admin")
+    read, _ = new_key(folder / "keys.toml", name="eve", role="read")
+    flags = ["--variants", ", ".join(EVEN), "--variant-weights", json.dumps(given)]
+    flags += ["--control", "ucb1", "--keys-file", "keys.toml"]
+    with serving(folder, "--database", url, *flags) as service:
+        yield Past(service.url, admin, read)
+
+
+def keyed(browser: Any, url: str, token: str) -> Watched:
+    """A page of somebody with a key."""
+    watched = Watched(browser, url)
+    watched.context.add_init_script(f"sessionStorage.setItem('hellinger.key', '{token}')")
+    return watched
+
+
+def buttons(page: Any) -> list[str]:
+    found: list[str] = page.locator("#actions button").all_inner_texts()
+    return found
+
+
+def test_phases_are_marked_and_told_of(browser: Any, past: Past) -> None:
+    watched = keyed(browser, past.url, past.read)
+    page = watched.open()
+    points(page, "curve")
+    shapes, annotations = page.evaluate(
+        "(({shapes, annotations}) => [shapes, annotations])(document.getElementById('curve').layout)"
+    )
+    assert len(shapes) == len(annotations) == 1  # the first phase is the beginning
+    assert said(annotations[0]["text"]) == "cold-start 10 % → 50 %"
+    assert "by ann: no harm so far" in annotations[0]["hovertext"]
+    rows = [said(row) for row in page.locator("#phases tbody tr").all_inner_texts()]
+    assert len(rows) == 2
+    assert all(part in rows[0] for part in ("cold-start 10 % → 50 %", "ann", "no harm so far"))
+    assert page.locator("#experiments a").all_inner_texts() == ["main", "loud", "sidebar"]
+    assert page.locator("#experiments li").nth(0).locator(".segment").count() == 2
+    assert "cold-start 10 %, ucb1 90 %" in said(page.locator("#experiments .segment").first.get_attribute("title"))
+    assert "rankings older than 24 hours" in page.locator("#settled").inner_text()
+    watched.close()
+
+
+def test_rates_have_a_calm_line_beside_the_daily_one(browser: Any, past: Past) -> None:
+    watched = keyed(browser, past.url, past.read)
+    page = watched.open()
+    points(page, "rate")
+    drawn = page.evaluate("document.getElementById('rate').data.map(t => [t.name, t.line.width, t.y])")
+    assert sorted((name, width) for name, width, _ in drawn) == [
+        ("cold-start", 1),
+        ("cold-start", 2.5),
+        ("ucb1", 1),
+        ("ucb1", 2.5),
+    ]
+    own = {"Authorization": f"Bearer {past.read}"}
+    days = httpx.get(f"{past.url}/v1/experiments/main/series", params={"resolution": "day"}, headers=own).json()
+    column = days["variants"]["ucb1"]
+    calm = next(y for name, width, y in drawn if (name, width) == ("ucb1", 2.5))
+    assert calm[9] == pytest.approx(100 * sum(column["reward"][3:10]) / sum(column["impressions"][3:10]))
+    assert "7 days" in page.locator("#rate-note").inner_text()
+    watched.close()
+
+
+def test_an_ended_experiment_stays_readable(browser: Any, past: Past) -> None:
+    watched = keyed(browser, past.url, past.admin)
+    page = watched.open()
+    page.locator("#past-table a", has_text="sidebar").click()
+    page.wait_for_selector("#crumb:not([hidden])")
+    page.wait_for_selector("#curve[data-drawn]")
+    page.wait_for_function("() => document.getElementById('curve').data.some(trace => trace.name === 'thompson')")
+    assert page.evaluate("location.hash") == "#/experiment/sidebar"
+    assert page.locator("#crumb-state").inner_text().startswith("ended ")
+    names = page.locator("#board tbody .name").all_inner_texts()
+    assert sorted(names) == ["thompson", "ucb1"]  # without the experiment's name before them
+    colour = page.evaluate("document.getElementById('curve').data.map(trace => [trace.name, trace.line.color])")
+    assert dict(colour) == figures.colours(["thompson", "ucb1"])
+    assert "bob" in page.locator("#phases tbody tr", has_text="ends").inner_text()
+    assert "no difference" in page.locator("#past-table").inner_text()
+    assert buttons(page) == ["New experiment"]
+    page.wait_for_selector("#status[data-state=live]")
+    assert serious(page) == []
+    page.locator("#crumb a").click()
+    page.wait_for_function("() => document.getElementById('curve').data.some(trace => trace.name === 'cold-start')")
+    watched.close()
+
+
+def test_an_address_of_no_experiment_says_so(browser: Any, past: Past) -> None:
+    watched = keyed(browser, past.url, past.read)
+    watched.allowed = re.compile("404")
+    watched.page.goto(f"{past.url}/#/experiment/nothing")
+    watched.page.wait_for_function("() => document.getElementById('sentence').textContent.includes('no such')")
+    assert "'nothing'" in watched.page.locator("#overview-state").inner_text()
+    watched.page.locator("#overview-state a").click()
+    watched.page.wait_for_selector("#board tbody tr")
+    watched.page.wait_for_selector("#status[data-state=live]")
+    watched.close()
+
+
+def test_the_guardrail_raises_its_alarm(browser: Any, past: Past) -> None:
+    watched = keyed(browser, past.url, past.read)
+    page = watched.open("#/experiment/loud")
+    alarm = page.locator("#guardrail-alarm")
+    alarm.wait_for()
+    assert "hide is more frequent than with b, with a by at least +" in alarm.inner_text()
+    assert page.locator("#guardrail-table tbody tr", has_text="no alarm").count() == 0
+    assert page.locator("#guardrail-table td.alarm").inner_text() == "alarm"
+    assert "Guardrail: hide" in page.locator("#more").inner_text()
+    assert serious(page) == []
+    watched.close()
+
+
+def test_who_may_only_read_sees_no_buttons(browser: Any, past: Past) -> None:
+    watched = keyed(browser, past.url, past.read)
+    page = watched.open()
+    page.wait_for_selector("#phases tbody tr")
+    assert buttons(page) == []
+    watched.close()
+    watched = keyed(browser, past.url, past.admin)
+    page = watched.open()
+    page.wait_for_selector("#actions button")
+    assert buttons(page) == [
+        "Change shares",
+        "Add an algorithm",
+        "Stop an algorithm",
+        "Promote an algorithm",
+        "New experiment",
+    ]
+    watched.close()
+
+
+def press(page: Any, button: str, act: str, words: str, **fields: str) -> None:
+    """Press a button, fill its dialog in, see that it says what will happen, and have it done."""
+    page.get_by_role("button", name=button).click()
+    dialog = page.locator("#ask")
+    for name, value in fields.items():
+        field = dialog.locator(f"[name='{name}']")
+        if field.evaluate("field => field.tagName") == "SELECT":
+            field.select_option(value)
+        else:
+            field.fill(value)
+    assert words in said(dialog.locator("#ask-words").inner_text())
+    dialog.get_by_role("button", name=act).click()
+
+
+def phases_of(url: str, token: str, name: str = "main") -> list[dict[str, Any]]:
+    own = {"Authorization": f"Bearer {token}"}
+    found: list[dict[str, Any]] = httpx.get(f"{url}/v1/experiments/{name}/phases", headers=own).json()["phases"]
+    return found
+
+
+def test_an_admin_changes_experiments_by_buttons(browser: Any, tmp_path: Path) -> None:
+    token, _ = new_key(tmp_path / "keys.toml", name="ann", role="admin")
+    own = {"Authorization": f"Bearer {token}"}
+    with serving(tmp_path, "--variants", "cold-start, ucb1", "--keys-file", "keys.toml") as service:
+        url = service.url
+        httpx.post(f"{url}/v1/items", json={"items": [{"id": name} for name in "abc"]}, headers=own)
+        for _ in range(20):
+            httpx.post(f"{url}/v1/rank", json={"k": 2}, headers=own)
+        watched = keyed(browser, url, token)
+        watched.allowed = re.compile("409|422")
+        page = watched.open()
+        page.wait_for_selector("#actions button")
+        assert page.locator("#timeline").is_hidden()
+
+        words = "cold-start 50 % → 90 %, ucb1 50 % → 10 %"
+        press(page, "Change shares", "Change shares", words, **{"cold-start": "90", "ucb1": "10", "why": "it leads"})
+        page.wait_for_selector("#phases tbody tr >> text=cold-start 50 % → 90 %")
+        last = phases_of(url, token)[-1]
+        assert (last["by"], last["why"], last["weights"]) == ("ann", "it leads", {"cold-start": 90, "ucb1": 10})
+        assert "it leads" in page.locator("#phases").inner_text()
+
+        words = "mine joins: from now on cold-start 81 %, ucb1 9 %, mine 10 %"
+        press(page, "Add an algorithm", "Add it", words, policy="kl-ucb(c=3)", variant="mine", share="10")
+        page.wait_for_selector("#phases tbody tr >> text=mine joins with 10 %")
+        press(page, "Stop an algorithm", "Stop it", "ucb1 stops", variant="ucb1")
+        page.wait_for_selector("#phases tbody tr >> text=ucb1 stops")
+        page.wait_for_selector("#board tr.former >> text=ucb1")
+
+        # somebody else is faster: the service's reason is shown, and nothing is done
+        page.get_by_role("button", name="Promote an algorithm").click()
+        weights = {"cold-start": 1.0, "mine": 1.0}
+        httpx.post(f"{url}/v1/experiments/main/phases", json={"weights": weights}, headers=own)
+        page.locator("#ask-act").click()
+        page.wait_for_function("() => document.getElementById('ask-error').textContent.includes('another began')")
+        assert phases_of(url, token)[-1]["weights"] == weights
+        page.locator("#ask-cancel").click()
+        press(page, "Promote an algorithm", "Promote it", "cold-start ranks all traffic", variant="cold-start")
+        page.wait_for_selector("#phases tbody tr >> text=mine stops")
+        assert phases_of(url, token)[-1]["variants"] == {"cold-start": "cold-start"}
+
+        words = "sidebar starts with 20 % of the rankings in side, shared evenly by 2 algorithms: ucb1, new"
+        asked = {"name": "sidebar", "policies": "ucb1\nnew = nothing", "share": "20", "placement": "side"}
+        press(page, "New experiment", "Start it", words, **asked)
+        page.wait_for_function("() => document.getElementById('ask-error').textContent.includes('nothing')")
+        page.locator("[name=policies]").fill("ucb1\nnew = kl-ucb(c=3)")
+        assert serious(page) == []
+        page.locator("#ask-act").click()
+        page.locator("#experiments a", has_text="sidebar").click()
+        page.wait_for_selector("#actions button >> text=End the experiment")
+        press(page, "End the experiment", "End it", "sidebar ends for good", why="a test")
+        page.wait_for_selector("#past-table >> text=a test")
+        assert phases_of(url, token, "sidebar")[-1]["ended"]
+        watched.close()
+
+
+def test_a_broken_split_raises_the_alarm(browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = f"sqlite:///{tmp_path}/log.db"
+    settings = Settings(database=url, variants={name: name for name in EVEN}, seed=1)
+    even = Allocation.given(settings)
+    with monkeypatch.context() as broken:
+        choose = Split.choose
+        broken.setattr(Split, "choose", lambda split, rng: choose(split, rng) if rng.random() < 0.6 else ("ucb1", 0.5))
+        phases = [Begun(0, even, "settings"), Begun(1, even._replace(control="ucb1"), "ann")]
+        fill(settings, requests=800, items=10, days=4, k=2, phases=phases)
+    with serving(tmp_path, "--database", url, "--variants", ", ".join(EVEN)) as service:
+        watched = Watched(browser, service.url)
+        page = watched.open()
+        alarm = page.locator("#ratio")
+        alarm.wait_for()
+        assert re.search(
+            r"not what it should be, in phase 2 \(.* intended: cold-start 50 %, ucb1 50 %\): "
+            r"(cold-start|ucb1) got \S+ % of it where 50 % was intended \(p < 0.0001\)",
+            said(alarm.inner_text()),
+        )
+        assert serious(page) == []
+        watched.close()
+
+
+def test_a_store_that_is_away_is_said_and_found_again(browser: Any, tmp_path: Path) -> None:
+    database, aside = tmp_path / "log.db", tmp_path / "aside.db"
+    with serving(tmp_path, "--database", f"sqlite:///{database}") as service:
+        httpx.post(f"{service.url}/v1/items", json={"items": [{"id": name} for name in "abc"]})
+        watched = Watched(browser, service.url)
+        page = watched.open()
+        assert page.locator("#degraded").is_hidden()
+        database.rename(aside)
+        assert httpx.post(f"{service.url}/v1/rank", json={"k": 2}).status_code == 200
+        page.wait_for_selector("#degraded:not([hidden])")
+        assert "feedback is refused" in page.locator("#degraded").inner_text()
+        aside.rename(database)
+        page.wait_for_selector("#degraded", state="hidden")
+        watched.close()
 
 
 # Pool ----------------------------------------------------------------------------------------------------

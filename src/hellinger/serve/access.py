@@ -18,7 +18,7 @@ from starlette.types import Scope
 from hellinger.engine.settings import Settings
 from hellinger.errors import require
 from hellinger.serve.answers import ApiError
-from hellinger.serve.keys import CALLER, ROLES, Key, Keys
+from hellinger.serve.keys import CALLER, ROLE, ROLES, Key, Keys
 from hellinger.serve.metrics import Metrics, RouteFigures
 from hellinger.serve.shortcut import Shortcut, shortcut_of
 
@@ -152,12 +152,14 @@ class Access:
 
     def admit(self, scope: Scope, headers: dict[bytes, bytes], entry: RouteEntry) -> None:
         """Raise unless the request may go where it wants to; note who sends it."""
-        caller = ""
+        caller, role = "", OPEN
         if not self._keys.required:
             _check_local(scope["method"], headers)
+            role = ROLES[-1]
         elif entry.level:
-            caller = self._key(headers, entry).name
-        scope[CALLER] = caller
+            key = self._key(headers, entry)
+            caller, role = key.name, key.role
+        scope[CALLER], scope[ROLE] = caller, role
         if self._limit is not None and entry.limited and (entry.level or not self._keys.required):
             wait = self._limit.wait(caller)
             if wait > 0.0:

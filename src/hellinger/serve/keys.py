@@ -28,13 +28,16 @@ from typing import NamedTuple
 from hellinger.engine.settings import Settings
 from hellinger.errors import require
 
-__all__ = ["CALLER", "Key", "Keys", "check_binding", "new_key", "read_keys", "revoke_key"]
+__all__ = ["CALLER", "ROLE", "Key", "Keys", "check_binding", "new_key", "read_keys", "revoke_key"]
 
 ROLES = ("read", "write", "admin")
 """Each may do what those before it may."""
 
 CALLER = "hellinger.caller"
 """Where a request's scope has the name of the key it came with; nothing where there are no keys."""
+
+ROLE = "hellinger.role"
+"""Where a request's scope has the role it came with: without keys everybody on this machine is ``admin``."""
 
 _LEVELS = {role: level for level, role in enumerate(ROLES, start=1)}
 VARIABLE = "HELLINGER_KEYS"

@@ -228,7 +228,8 @@ class Live:
         """The experiment as it stood at most five seconds ago; ``totals`` are those of this moment."""
         async with self._computing:
             ledger = self._service.desk.ledger
-            state = (len(ledger.catalogue), {name: tuple(cell) for name, cell in ledger.series.totals.items()})
+            totals = {name: tuple(cell) for name, cell in ledger.series.totals.items()}
+            state = (len(ledger.catalogue), ledger.phase_place, totals)
             open_ = any(shares.open for shares in ledger.series.shares.values())  # rewards become final as time passes
             last = self._standings.get(wanted)
             old = last is not None and time.monotonic() - last.made > STATISTICS - PERIOD / 2

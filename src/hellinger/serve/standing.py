@@ -123,7 +123,7 @@ def experiments(service: Service) -> list[dict[str, Any]]:
             {
                 "name": name,
                 "state": "ended" if allocation.ended else "running",
-                "since": iso(begun[0]["at"]) if begun else None,
+                "since": _since(ledger, name) or (iso(begun[0]["at"]) if begun else None),
                 "until": iso(begun[-1]["at"]) if allocation.ended else None,
                 "placement": allocation.placement or None,
                 "traffic": allocation.share,
@@ -161,7 +161,8 @@ def phases(ledger: Ledger, name: str = MAIN) -> list[dict[str, Any]]:
             variant: shares.whole().requests for (at, variant), shares in ledger.series.shares.items() if at == seq
         }
         allocation = Allocation.of(phase)
-        fields = {field: getattr(allocation, field) for field in ("variants", "weights", "split", "control", "ended")}
+        names = ("variants", "weights", "split", "control", "guardrail", "ended")
+        fields = {field: getattr(allocation, field) for field in names}
         about = {"by": phase["by"], "why": phase.get("why", ""), "traffic": allocation.share}
         found.append({"seq": seq, "since": iso(phase["at"]), **about, **fields, "requests": requests})
     return found

@@ -141,6 +141,7 @@ class PhaseAnswer(BaseModel):
     weights: dict[str, float]
     split: Literal["random", "sticky"]
     control: str
+    guardrail: str
     why: str
     traffic: float = Field(description="The experiment's share of the traffic.")
     ended: bool = Field(description="Whether the experiment ended here.")
@@ -177,6 +178,9 @@ class ExperimentsAnswer(BaseModel):
     """All experiments, the main one first."""
 
     experiments: list[Summary]
+    role: Literal["read", "write", "admin"] = Field(
+        description="Of the key that asks; without keys everybody on this machine is admin."
+    )
 
 
 class GuardrailRow(BaseModel):

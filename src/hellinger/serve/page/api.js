@@ -17,17 +17,25 @@ export const key = {
 
 async function ask(path, options = {}) {
   const token = key.get();
-  const headers = token ? { Authorization: `Bearer ${token}` } : {};
+  const headers = { ...options.headers, ...(token && { Authorization: `Bearer ${token}` }) };
   const answer = await fetch(path, { ...options, headers, cache: "no-store", credentials: "omit" });
   if (answer.ok) return answer;
   const told = await answer.json().catch(() => null);
   throw new Refused(answer.status, told?.error?.message ?? `the service answered ${answer.status}`);
 }
 
-export async function get(path, parameters = {}, signal) {
+function addressOf(path, parameters) {
   const given = Object.entries(parameters).filter(([, value]) => value !== null && value !== undefined && value !== "");
   const query = new URLSearchParams(given).toString();
-  return (await ask(query ? `${path}?${query}` : path, { signal })).json();
+  return query ? `${path}?${query}` : path;
+}
+
+export async function get(path, parameters = {}, signal) {
+  return (await ask(addressOf(path, parameters), { signal })).json();
+}
+
+export async function post(path, body) {
+  return (await ask(path, { method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json" } })).json();
 }
 
 const SILENCE = 6000;
@@ -40,6 +48,7 @@ export class Follower {
     this.onmessage = onmessage;
     this.onstate = onstate;
     this.running = false;
+    this.parameters = {};
     document.addEventListener("visibilitychange", () => {
       if (!this.wanted) return;
       if (document.hidden) this.hiding = setTimeout(() => this.pause(), 60000);
@@ -57,9 +66,10 @@ export class Follower {
     this.run();
   }
 
-  /** Compare with another control from now on. */
-  follow(control) {
-    this.control = control;
+  /** Follow another experiment, or compare with another control, from now on. */
+  follow(parameters) {
+    this.parameters = parameters;
+    if (!this.running) return;
     this.again = true;
     this.abort?.abort();
   }
@@ -105,7 +115,7 @@ export class Follower {
     const abort = (this.abort = new AbortController());
     let watch = setTimeout(() => abort.abort(), SILENCE);
     try {
-      const answer = await ask(this.control ? `/v1/stream?control=${encodeURIComponent(this.control)}` : "/v1/stream", { signal: abort.signal });
+      const answer = await ask(addressOf("/v1/stream", this.parameters), { signal: abort.signal });
       const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
       let held = "";
       for (;;) {

@@ -1,9 +1,10 @@
 // The page: which view is seen, whether it is live, and who may look.
 
 import { Follower, get, key, Refused } from "./api.js";
-import { colours } from "./charts.js";
-import { $, state, text, h } from "./dom.js";
-import { time } from "./format.js";
+import { Change } from "./change.js";
+import { $, fill, h, state, text } from "./dom.js";
+import { Experiments } from "./experiments.js";
+import { longLabel, time } from "./format.js";
 import { Health } from "./health.js";
 import { Overview } from "./overview.js";
 import { Pool } from "./pool.js";
@@ -22,6 +23,8 @@ function decoded(part) {
 
 class App {
   constructor() {
+    this.experiments = new Experiments();
+    this.change = new Change(this);
     this.views = { overview: new Overview(this), pool: new Pool(this), health: new Health(this) };
     this.follower = new Follower({ onmessage: (message) => this.take(message), onstate: (name, error) => this.connection(name, error) });
     this.view = null;
@@ -37,23 +40,55 @@ class App {
   }
 
   async start() {
-    try {
-      await this.views.overview.load();
-    } catch (error) {
-      if (error instanceof Refused && (error.status === 401 || error.status === 403)) return this.trouble(error);
-      this.route();
-      state($("overview-state"), "error", "The service could not be reached.", h("p", {}, error.message), h("button", { type: "button", onclick: () => this.start() }, "Try again"));
-      this.connection("lost");
-      return;
-    }
+    await this.choose(this.named().experiment ?? "main");
     $("forget").hidden = !key.get();
-    this.open = true;
     this.route();
-    this.follower.start();
   }
 
+  // Experiments -------------------------------------------------------------------------------------
+
   colours() {
-    return colours(this.views.overview.told?.variants ?? []);
+    return this.experiments.colours();
+  }
+
+  /** The experiment that was looked at last, or the main one where that has ended. */
+  get played() {
+    const found = this.experiments.find(this.views.overview.name);
+    return found?.state === "running" ? found : this.experiments.find("main");
+  }
+
+  /** Look anew at what experiments there are, and at the one that is shown. */
+  async refresh() {
+    await this.experiments.load();
+    this.showExperiments();
+    await this.views.overview.load();
+  }
+
+  showExperiments() {
+    const { name } = this.views.overview;
+    this.experiments.showTimeline(name);
+    this.experiments.showChanges(name);
+    this.experiments.showPast();
+    fill($("actions"), this.change.buttons(name));
+  }
+
+  /** Show an experiment from now on. */
+  async choose(name) {
+    try {
+      await this.experiments.load();
+      await this.views.overview.open(name);
+      this.showExperiments();
+      this.follower.start();
+    } catch (error) {
+      if (error instanceof Refused && (error.status === 401 || error.status === 403)) return this.trouble(error);
+      if (error instanceof Refused && error.status === 404) {
+        text($("sentence"), "There is no such experiment.");
+        state($("overview-state"), "error", error.message, h("p", {}, h("a", { href: "#/" }, "The main experiment")));
+        return;
+      }
+      state($("overview-state"), "error", "The service could not be reached.", h("p", {}, error.message), h("button", { type: "button", onclick: () => this.start() }, "Try again"));
+      this.connection("lost");
+    }
   }
 
   // Views -------------------------------------------------------------------------------------------
@@ -63,10 +98,18 @@ class App {
     this.route();
   }
 
+  /** What the address names: a view, with a content or an experiment. */
+  named() {
+    const [, name = "", ...rest] = location.hash.split("/");
+    const what = rest.length ? decoded(rest.join("/")) : null;
+    if (name === "experiment") return { view: "overview", experiment: what };
+    const view = VIEWS.includes(name) ? name : "overview";
+    return view === "overview" ? { view, experiment: "main" } : { view, id: what };
+  }
+
   route() {
     if (!$("gate").hidden) return;
-    const [, name = "", ...rest] = location.hash.split("/");
-    const view = VIEWS.includes(name) ? name : "overview";
+    const { view, experiment, id } = this.named();
     if (view !== this.view) {
       this.views[this.view]?.leave?.();
       for (const each of VIEWS) $(each).hidden = each !== view;
@@ -83,8 +126,8 @@ class App {
         $("main").focus({ preventScroll: true });
       }
     }
+    if (experiment && experiment !== this.views.overview.name) this.choose(experiment);
     if (view === "pool") {
-      const id = rest.length ? decoded(rest.join("/")) : null;
       if (id) this.views.pool.open(id);
       else if ($("drawer").open) $("drawer").close();
     }
@@ -97,7 +140,12 @@ class App {
     this.views.overview.take(message);
     this.views.health.take(message);
     const { experiment, health } = message;
-    const sizes = Object.entries(health.pools).map(([name, size]) => `${size.toLocaleString("en")} with ${name}`);
+    const phases = [experiment.name, experiment.phase, ...Object.keys(health.pools)].join();
+    if (phases !== this.phases) {
+      if (this.phases?.startsWith(`${experiment.name},`)) this.refresh().catch(() => {});
+      this.phases = phases;
+    }
+    const sizes = Object.entries(health.pools).map(([name, size]) => `${size.toLocaleString("en")} with ${longLabel(name)}`);
     text($("pool-facts"), `${experiment.items.toLocaleString("en")} contents, ${health.shown.toLocaleString("en")} shown; in the pools: ${sizes.join(", ")}`);
   }
 
@@ -112,7 +160,7 @@ class App {
       $("lost").hidden = true;
       if (this.missed) {
         this.missed = false;
-        this.views.overview.load().catch(() => {});
+        this.refresh().catch(() => {});
       }
     } else if (name === "lost") {
       this.missed = true;
@@ -161,7 +209,7 @@ class App {
     }
     key.set(given);
     try {
-      await get("/v1/experiments/main");
+      await get("/v1/experiments");
     } catch (error) {
       if (error instanceof Refused) this.trouble(error);
       else text($("gate-error"), "The service could not be reached. Try again.");
@@ -197,7 +245,10 @@ class App {
 
   recolour() {
     const { overview, pool, health } = this.views;
-    if (overview.told) overview.show(overview.told);
+    if (overview.told) {
+      overview.show(overview.told);
+      this.showExperiments();
+    }
     if (this.view === "overview") overview.drawCharts();
     if (this.view === "health") health.drawCharts();
     if (this.view === "pool" && pool.page) {

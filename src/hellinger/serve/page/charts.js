@@ -101,3 +101,43 @@ export function local(x) {
 
 /** When a step begins: steps of a day are days of UTC, and keep their date. */
 export const stepLabel = (x, resolution) => (resolution === "day" ? new Date(x).toISOString().slice(0, 10) : local(x));
+
+const LANE = 16;
+const LANES = 3;
+const LONGEST = 44;
+
+/** Where phases began: a line each, and above it what changed in words, or only its number where words have no room. */
+export function marks(element, phases, [from, to]) {
+  const width = element.offsetWidth - 60;
+  const colour = lineColour();
+  const ends = new Array(LANES).fill(-Infinity);
+  const annotations = [];
+  const seen = phases.filter(({ at }) => at >= from && at <= to);
+  for (const { at, words, number, hint } of seen) {
+    const x = (width * (at - from)) / (to - from || 1);
+    const place = (text) => {
+      const size = 6.6 * text.length + 8;
+      const left = x + size > width && x > size;
+      const start = left ? x - size : x;
+      const lane = start + size > width + 12 ? -1 : ends.findIndex((end) => end <= start);
+      if (lane >= 0) ends[lane] = start + size;
+      return { text, lane, xanchor: left ? "right" : "left" };
+    };
+    let found = place(words.length > LONGEST ? `${words.slice(0, LONGEST).replace(/,?[^,]*$/, "")} …` : words);
+    if (found.lane < 0) found = place(String(number));
+    if (found.lane < 0) continue;
+    annotations.push({ ...found, x: local(at), y: 1, yref: "paper", yanchor: "bottom", yshift: LANE * found.lane, showarrow: false, borderpad: 1, hovertext: hint, font: { size: 12, color: colour } });
+  }
+  const lanes = Math.max(-1, ...annotations.map(({ lane }) => lane)) + 1;
+  const height = element.offsetHeight - 42 - LANE * lanes;
+  return {
+    shapes: seen.map(({ at }) => {
+      const x = local(at);
+      const reach = LANE * ((annotations.find((each) => each.x === x)?.lane ?? -1) + 1);
+      return { type: "line", x0: x, x1: x, y0: 0, y1: 1 + reach / height, yref: "paper", line: { color: colour, width: 1, dash: "dot" } };
+    }),
+    annotations: annotations.map(({ lane, ...rest }) => rest),
+    margin: lanes ? { t: 8 + LANE * lanes } : {},
+    range: seen.length ? { range: [from, to].map(local) } : {},
+  };
+}

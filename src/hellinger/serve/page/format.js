@@ -19,6 +19,11 @@ export function percent(x, digits) {
   return `${(100 * x).toFixed(places).replace("-", "−")} %`;
 }
 
+/** A share of a whole: 10 %, 33.3 %; never broken, for it is part of longer texts. */
+export function part(x) {
+  return known(x) && x >= 0.001 ? `${one.format(100 * x)}\u00a0%` : percent(x);
+}
+
 /** A change relative to something: always with its sign. */
 export function change(x) {
   if (!known(x)) return NONE;
@@ -73,4 +78,19 @@ export function ago(x) {
 
 export function plural(n, word) {
   return `${count(n)} ${word}${n === 1 ? "" : "s"}`;
+}
+
+/** A length of time given in hours, in words. */
+export function hours(x) {
+  if (x >= 48 && x % 24 === 0) return `${count(x / 24)} days`;
+  return x >= 1 ? plural(x, "hour") : plural(60 * x, "minute");
+}
+
+/** A variant's own name: elsewhere than in the main experiment it follows that of its experiment. */
+export const label = (variant) => variant.replace(/^[a-z0-9_-]+:/, "");
+
+/** The same where variants of several experiments are side by side. */
+export function longLabel(variant) {
+  const own = label(variant);
+  return own === variant ? own : `${own} (${variant.slice(0, -own.length - 1)})`;
 }

@@ -1,9 +1,10 @@
 // The experiment: who leads, by how much, and whether that is certain.
 
 import { get } from "./api.js";
-import { colours, draw, HOVER_DAY, HOVER_TIME, local } from "./charts.js";
+import { draw, HOVER_DAY, HOVER_TIME, local, marks } from "./charts.js";
 import { $, choice, fill, h, interval, state, text } from "./dom.js";
-import { chance, change, count, date, known, moment, percent, plural } from "./format.js";
+import { inWords, trafficOf } from "./experiments.js";
+import { chance, change, count, date, hours, known, label, moment, part, percent, plural } from "./format.js";
 import { LENGTH, Series } from "./series.js";
 
 const HOUR = LENGTH.hour;
@@ -13,12 +14,18 @@ const RANGES = {
   weeks: { label: "2 weeks", span: 14 * 24 * HOUR, curve: "hour", steps: ["day", "hour"] },
   all: { label: "All", span: Infinity, curve: "hour", steps: ["day", "hour"] },
 };
+const CALM = {
+  minute: { span: HOUR, words: "the last hour" },
+  hour: { span: 24 * HOUR, words: "the last 24 hours" },
+  day: { span: 7 * 24 * HOUR, words: "the last 7 days" },
+};
 const MANY = 2500;
 const SPOKEN_EVERY = 60e3;
 
 export class Overview {
   constructor(app) {
     this.app = app;
+    this.name = "main";
     this.series = Object.fromEntries(["minute", "hour", "day"].map((name) => [name, new Series(name)]));
     this.range = null;
     this.chosen = false;
@@ -36,15 +43,33 @@ export class Overview {
     });
     $("control").addEventListener("change", (event) => {
       this.control = event.target.value;
-      this.app.follower.follow(this.control);
+      this.follow();
     });
     $("curve-table").closest("details").addEventListener("toggle", () => this.tabulate());
   }
 
+  follow() {
+    this.app.follower.follow({ experiment: this.name === "main" ? null : this.name, control: this.control });
+  }
+
+  /** Show this experiment from now on. */
+  async open(name) {
+    Object.assign(this, { name, told: null, control: null, range: null, chosen: false, spokenAt: 0 });
+    $("overview-body").hidden = true;
+    for (const id of ["crumb", "ratio", "guardrail-alarm"]) $(id).hidden = true;
+    for (const id of ["sentence", "more", "facts"]) text($(id), "");
+    await this.load();
+    this.follow();
+  }
+
   async load() {
+    const { name } = this;
     if (!this.told) state($("overview-state"), "loading", "Loading the experiment…");
-    this.show(await get("/v1/experiments/main", { control: this.control }));
-    await Promise.all(Object.values(this.series).map((each) => each.load()));
+    const told = await get(`/v1/experiments/${encodeURIComponent(name)}`, { control: this.control });
+    if (name !== this.name) return;
+    this.show(told);
+    await Promise.all(Object.values(this.series).map((each) => each.load(name)));
+    if (name !== this.name) return;
     this.chooseByAge();
     this.drawCharts();
   }
@@ -59,13 +84,12 @@ export class Overview {
 
   /** A message has come. */
   take({ experiment, totals, steps }) {
+    // of another experiment, or from before it was changed
+    if (experiment.name !== this.name || !this.told || experiment.phase < this.told.phase) return;
     const fresh = Object.values(this.series).map((each) => each.take(steps[each.resolution]));
     if (this.control && this.control !== experiment.control) return;
     // intervals are a moment older than the counts beside them
-    for (const row of experiment.variants) {
-      [row.requests, row.impressions, row.reward] = totals[row.variant] ?? [0, 0, 0];
-      row.rate = row.impressions ? row.reward / row.impressions : null;
-    }
+    for (const row of experiment.variants) [row.requests, row.impressions, row.reward] = totals[row.variant] ?? [0, 0, 0];
     this.show(experiment);
     if (!fresh.some(Boolean)) return;
     this.chooseByAge();
@@ -79,26 +103,58 @@ export class Overview {
   // What is known now -------------------------------------------------------------------------------
 
   show(told) {
-    told.variants.sort((a, b) => (b.rate ?? -1) - (a.rate ?? -1));
     this.told = told;
-    this.colour = colours(told.variants);
-    const impressions = told.variants.reduce((sum, row) => sum + row.impressions, 0);
+    this.colour = this.app.experiments.colours(told.name);
+    this.rows = [...told.variants, ...told.former];
+    const impressions = this.rows.reduce((sum, row) => sum + row.impressions, 0);
     const sentence = impressions ? told.sentence : "No traffic yet.";
-    text($("sentence"), unbroken(sentence, told.variants));
+    // the first sentence is the headline; "2.5 %" is no end of one
+    const [first, more] = sentence.split(/(?<=\.)\s+(?=\p{Lu})(.*)/su);
+    text($("sentence"), unbroken(first, this.rows));
+    text($("more"), unbroken(more ?? "", this.rows));
     this.speak(sentence);
+    this.crumb(told);
     this.facts(told, impressions);
-    const alarm = told.sample_ratio?.alarm;
-    $("ratio").hidden = !alarm;
-    if (alarm) {
-      const p = told.sample_ratio.p_value;
-      text($("ratio"), `The split of traffic is not what it should be (p ${p < 0.0001 ? "< 0.0001" : `= ${p.toPrecision(2)}`}): find out why before you trust the comparison.`);
-    }
+    this.alarms(told);
     $("overview-body").hidden = !impressions;
     if (impressions) state($("overview-state"), null);
     else this.showEmpty(told);
     this.board(told);
+    this.guardrail(told);
     this.share(told);
     this.legend();
+  }
+
+  crumb(told) {
+    $("crumb").hidden = told.name === "main";
+    text($("crumb-name"), told.name);
+    text($("crumb-state"), told.state === "ended" ? `ended ${date(told.until)}` : "running");
+    $("crumb-state").dataset.state = told.state;
+  }
+
+  alarms(told) {
+    const off = told.sample_ratio?.alarm ? told.sample_ratio : null;
+    $("ratio").hidden = !off;
+    if (off) {
+      const p = off.p_value < 0.0001 ? "< 0.0001" : `= ${off.p_value.toPrecision(2)}`;
+      const got = `${label(off.worst)} got ${part(off.share)} of it where ${part(off.intended)} was intended (p ${p})`;
+      text($("ratio"), `The split of traffic is not what it should be${this.phaseInWords(off.phase)}: ${got}. Find out why before you trust the comparison.`);
+    }
+    const { guardrail } = told;
+    $("guardrail-alarm").hidden = !guardrail?.alarm;
+    if (guardrail?.alarm) {
+      const worse = guardrail.variants.filter(({ alarm }) => alarm).map((row) => `${label(row.variant)} by at least ${change(row.lift_low)}`);
+      text($("guardrail-alarm"), `Guardrail: ${guardrail.kind} is more frequent than with ${label(told.control)}, with ${worse.join(", with ")}. Chance does not explain it.`);
+    }
+  }
+
+  /** Which phase, by its place in the log. */
+  phaseInWords(seq) {
+    const changes = this.app.experiments.changes(this.name);
+    const i = changes.findIndex((phase) => phase.seq === seq);
+    if (i < 0 || changes.length < 2) return seq === 0 ? ", in rankings from before the first phase" : "";
+    const until = changes[i + 1] ? ` to ${moment(changes[i + 1].since)}` : "";
+    return `, in phase ${i + 1} (${until ? "" : "since "}${moment(changes[i].since)}${until}, intended: ${inWords(changes[i])})`;
   }
 
   speak(sentence) {
@@ -113,7 +169,9 @@ export class Overview {
       plural(told.items, "content"),
       plural(impressions, "impression"),
     ];
-    if (told.since) parts.push(`since ${date(told.since)}`);
+    if (told.since) parts.push(told.until ? `${date(told.since)} to ${date(told.until)}` : `since ${date(told.since)}`);
+    if (told.name !== "main") parts.push(trafficOf(told));
+    if (told.former.length) parts.push(`${count(told.former.length)} stopped`);
     if (told.variants.length > 1) parts.push(told.split === "sticky" ? "each user stays with one algorithm" : "each request draws its algorithm");
     if (told.learning === "shared" && told.variants.length > 1) parts.push("all learn from all");
     text($("facts"), parts.join(" · "));
@@ -136,12 +194,13 @@ export class Overview {
   board(told) {
     const rows = told.variants;
     const { control } = told;
+    text($("settled"), settled(told));
     const single = rows.length === 1;
     text($("board-title"), single ? "Result" : "Leaderboard");
     for (const element of [$("control").parentElement, $("share").parentElement, ...$("board").querySelectorAll("thead .versus")]) element.hidden = single;
     const select = $("control");
-    if (select.options.length !== rows.length || select.value !== control) {
-      select.replaceChildren(...told.variants.map(({ variant }) => h("option", { value: variant, selected: variant === control }, variant)));
+    if ([...select.options].map(({ value }) => value).join() !== rows.map(({ variant }) => variant).join() || select.value !== control) {
+      select.replaceChildren(...told.variants.map(({ variant }) => h("option", { value: variant, selected: variant === control }, label(variant))));
     }
     const rates = scale(rows, "low", "high", "rate");
     const lifts = scale(rows.filter((row) => row.variant !== control), "lift_low", "lift_high", "lift", 0);
@@ -150,10 +209,9 @@ export class Overview {
       rows.map((row) => {
         const colour = this.colour[row.variant];
         const own = row.variant === control;
-        const bounded = known(row.lift_low);
         const versus = () => [
           cell("Lift", own ? "control" : change(row.lift), own ? "soft" : "strong"),
-          h("td", { role: "cell", "data-label": "Its interval", class: own ? "band nothing" : "band" }, ...(own || !bounded ? [h("span", { class: "soft" }, own ? "" : "–")] : [interval(row.lift_low, row.lift_high ?? Infinity, row.lift, lifts, { colour, zero: 0 }), known(row.lift_high) ? ends(change(row.lift_low), change(row.lift_high)) : h("span", { class: "ends" }, `at least ${change(row.lift_low)}`)])),
+          h("td", { role: "cell", "data-label": "Its interval", class: own ? "band nothing" : "band" }, ...(own ? [] : liftBand(row, lifts, colour))),
           cell("Best", chance(row.probability_best)),
         ];
         return h(
@@ -162,42 +220,82 @@ export class Overview {
           h(
             "th",
             { scope: "row", role: "rowheader" },
-            h("span", { class: "name" }, h("span", { class: "swatch", style: { background: colour } }), row.variant),
-            row.policy && row.policy !== row.variant ? h("span", { class: "spec" }, row.policy) : null,
+            h("span", { class: "name" }, h("span", { class: "swatch", style: { background: colour } }), label(row.variant)),
+            row.policy && row.policy !== label(row.variant) ? h("span", { class: "spec" }, row.policy) : null,
           ),
           cell("Impressions", count(row.impressions)),
           cell("Reward", count(row.reward)),
           cell("Rate", percent(row.rate), "strong"),
-          h("td", { role: "cell", "data-label": "95 % interval", class: "band" }, ...(row.impressions ? [interval(row.low, row.high, row.rate, rates, { colour }), ends(percent(row.low), percent(row.high))] : ["–"])),
+          h("td", { role: "cell", "data-label": "95 % interval", class: "band" }, ...(known(row.rate) ? [interval(row.low, row.high, row.rate, rates, { colour }), ends(percent(row.low), percent(row.high))] : ["–"])),
           ...(single ? [] : versus()),
         );
       }),
+      told.former.map((row) =>
+        h(
+          "tr",
+          { role: "row", class: "former" },
+          h("th", { scope: "row", role: "rowheader" }, h("span", { class: "name" }, h("span", { class: "swatch", style: { background: this.colour[row.variant] } }), label(row.variant)), h("span", { class: "spec" }, "stopped")),
+          cell("Impressions", count(row.impressions)),
+          cell("Reward", count(row.reward)),
+          h("td", { role: "cell", class: "nothing", colspan: single ? 2 : 5 }),
+        ),
+      ),
     );
     const note = told.verdict === "early" ? "There is too little data yet for a verdict. " : "";
     text(
       $("board-note"),
       single
         ? "Rate: reward per impression. Its interval stays valid however often you look."
-        : `${note}Lift: how much higher the rate is than that of ${control}. Best: the probability of having the highest rate. Intervals stay valid however often you look.`,
+        : `${note}Lift: how much higher the rate is than that of ${label(control)}. Best: the probability of having the highest rate. Intervals stay valid however often you look.`,
+    );
+  }
+
+  guardrail(told) {
+    const { guardrail, control } = told;
+    $("guardrail").hidden = !guardrail;
+    if (!guardrail) return;
+    text($("guardrail-title"), `Guardrail: ${guardrail.kind}`);
+    text($("guardrail-note"), `Feedback of this kind should not become more frequent than with ${label(control)}. An alarm is raised once chance does not explain that it has.`);
+    const rows = guardrail.variants;
+    const others = rows.filter((row) => row.variant !== control);
+    const rates = scale(rows, "low", "high", "rate");
+    const lifts = scale(others, "lift_low", "lift_high", "lift", 0);
+    fill(
+      $("guardrail-table").tBodies[0],
+      rows.map((row) => {
+        const colour = this.colour[row.variant];
+        const own = row.variant === control;
+        return h(
+          "tr",
+          { role: "row" },
+          h("th", { scope: "row", role: "rowheader" }, h("span", { class: "name" }, h("span", { class: "swatch", style: { background: colour } }), label(row.variant))),
+          cell("Count", count(row.count)),
+          cell("Rate", percent(row.rate), "strong"),
+          h("td", { role: "cell", "data-label": "Its interval", class: "band" }, ...(known(row.rate) ? [interval(row.low, row.high, row.rate, rates, { colour }), ends(percent(row.low), percent(row.high))] : ["–"])),
+          cell("Lift", own ? "control" : change(row.lift), own ? "soft" : "strong"),
+          h("td", { role: "cell", "data-label": "Its interval", class: own ? "band nothing" : "band" }, ...(own ? [] : liftBand(row, lifts, colour))),
+          cell("", own ? "" : row.alarm ? "alarm" : "no alarm", row.alarm ? "alarm" : own ? "nothing" : "soft"),
+        );
+      }),
     );
   }
 
   share(told) {
-    const whole = told.variants.reduce((sum, row) => sum + row.requests, 0);
-    const shares = told.variants.map((row) => [row, row.requests / (whole || 1)]);
+    const whole = this.rows.reduce((sum, row) => sum + row.requests, 0);
+    const shares = this.rows.map((row) => [row, row.requests / (whole || 1)]);
     fill(
       $("share"),
-      h("div", { class: "bar-share", "aria-hidden": "true" }, shares.map(([row, part]) => h("span", { style: { width: `${100 * part}%`, background: this.colour[row.variant] } }))),
+      h("div", { class: "bar-share", "aria-hidden": "true" }, shares.map(([row, share]) => h("span", { style: { width: `${100 * share}%`, background: this.colour[row.variant] } }))),
       h(
         "ul",
         { class: "shares" },
-        shares.map(([row, part]) =>
+        shares.map(([row, share]) =>
           h(
             "li",
             {},
-            h("span", { class: "name" }, h("span", { class: "swatch", style: { background: this.colour[row.variant] } }), row.variant),
-            h("span", { class: "value" }, percent(part)),
-            h("span", { class: "soft" }, known(row.intended) ? `${percent(row.intended, 1)} intended` : plural(row.requests, "request")),
+            h("span", { class: "name" }, h("span", { class: "swatch", style: { background: this.colour[row.variant] } }), label(row.variant)),
+            h("span", { class: "value" }, part(share)),
+            h("span", { class: "soft" }, known(row.intended) ? `${part(row.intended)} intended` : "stopped"),
           ),
         ),
       ),
@@ -208,8 +306,8 @@ export class Overview {
   legend() {
     fill(
       $("legend"),
-      this.told.variants.map((row) =>
-        h("li", {}, h("span", { class: "swatch", style: { background: this.colour[row.variant] } }), row.variant, h("strong", {}, count(row.reward))),
+      this.rows.map((row) =>
+        h("li", {}, h("span", { class: "swatch", style: { background: this.colour[row.variant] } }), label(row.variant), h("strong", {}, count(row.reward))),
       ),
     );
   }
@@ -228,6 +326,16 @@ export class Overview {
     this.drawCharts();
   }
 
+  /** The moment that ranges reach back from. */
+  get end() {
+    return this.told.until ? Date.parse(this.told.until) : Date.now();
+  }
+
+  /** Where phases after the first began, for a chart of this time. */
+  marks(element, times) {
+    return marks(element, this.app.experiments.changes(this.name).slice(1), [times[0] ?? 0, times.at(-1) ?? 0]);
+  }
+
   drawCharts() {
     if (!this.told || !this.range) return;
     this.drawCurve();
@@ -237,58 +345,76 @@ export class Overview {
   drawCurve() {
     const range = RANGES[this.range];
     let series = this.series[range.curve];
-    if (series.steps.length - series.from(range.span) > MANY) series = this.series.day;
-    const from = series.from(range.span);
+    if (series.steps.length - series.from(range.span, this.end) > MANY) series = this.series.day;
+    const from = series.from(range.span, this.end);
     const names = this.names(series);
     const when = series.steps.slice(from);
     const before = (column) => (from ? column.cumulative[from - 1] : 0);
     // the reward of a step is there at its end: the curve begins with what had been gathered before
     const last = Math.min(Date.now(), (when.at(-1) ?? 0) + LENGTH[series.resolution]);
-    const x = when.length ? [...when, last].map(local) : [];
+    const times = when.length ? [...when, last] : [];
+    const x = times.map(local);
     const traces = names.map((name) => ({
       type: "scatter",
       mode: "lines",
-      name,
+      name: label(name),
       x,
       y: when.length ? [before(series.variants[name]), ...series.variants[name].cumulative.slice(from)] : [],
       line: { color: this.colour[name] ?? "#888", width: 2.5 },
       hovertemplate: "%{y:,.0f}",
     }));
     const rangemode = Number.isFinite(range.span) && from > 0 ? "normal" : "tozero";
-    draw($("curve"), traces, { x: { hoverformat: HOVER_TIME, type: "date" }, y: { rangemode, tickformat: "~s" } });
-    const ends = names.map((name) => `${name} ${count(series.variants[name].cumulative.at(-1) ?? 0)}`).join(", ");
+    const { range: shown, ...marked } = this.marks($("curve"), times);
+    draw($("curve"), traces, { ...marked, x: { ...shown, hoverformat: HOVER_TIME, type: "date" }, y: { rangemode, tickformat: "~s" } });
+    const ends = names.map((name) => `${label(name)} ${count(series.variants[name].cumulative.at(-1) ?? 0)}`).join(", ");
     $("curve").setAttribute("aria-label", `Line chart of cumulative reward by algorithm, ${range.label.toLowerCase()}. Reward so far: ${ends}.`);
     this.tabulate();
   }
 
   drawRate() {
     const series = this.series[this.step];
-    const from = series.from(RANGES[this.range].span);
+    const from = series.from(RANGES[this.range].span, this.end);
     const names = this.names(series);
+    const times = series.steps.slice(from);
     const x = series.labels(from);
     const few = x.length <= 40;
-    const traces = names.map((name) => {
+    const { span, words } = CALM[this.step];
+    const calm = times.length > span / LENGTH[this.step];
+    const raw = names.map((name) => {
       const { impressions, reward } = series.variants[name];
       return {
         type: "scatter",
-        mode: few ? "lines+markers" : "lines",
-        name,
+        mode: few && !calm ? "lines+markers" : "lines",
+        name: label(name),
         x,
-        y: impressions.slice(from).map((n, i) => (n ? reward[from + i] / n : null)),
-        line: { color: this.colour[name] ?? "#888", width: few ? 2 : 1.5 },
+        y: impressions.slice(from).map((n, i) => (n ? (100 * reward[from + i]) / n : null)),
+        line: { color: this.colour[name] ?? "#888", width: calm ? 1 : 2 },
+        opacity: calm ? 0.35 : 1,
         marker: { size: 5 },
-        hovertemplate: "%{y:.2%}",
+        ...(calm ? { hoverinfo: "skip" } : { hovertemplate: "%{y:.2f} %" }),
       };
     });
-    const only = series.steps.length - from === 1 ? series.steps.at(-1) : null;
+    const smooth = names.map((name, i) => ({
+      type: "scatter",
+      mode: "lines",
+      name: label(name),
+      x,
+      y: series.moving(name, from, span).map((rate) => rate && 100 * rate),
+      customdata: raw[i].y.map((rate) => percent(rate && rate / 100)),
+      line: { color: this.colour[name] ?? "#888", width: 2.5 },
+      hovertemplate: `%{y:.2f} %, this ${this.step} %{customdata}`,
+    }));
+    text($("rate-note"), calm ? `Bold: over ${words}. Pale: each ${this.step}.` : "");
+    const only = times.length === 1 ? times[0] : null;
     const around = only === null ? {} : { range: [only - LENGTH[this.step], only + LENGTH[this.step]].map(local) };
-    draw($("rate"), traces, { x: { ...around, hoverformat: this.step === "day" ? HOVER_DAY : HOVER_TIME, type: "date" }, y: { tickformat: "~%" } });
-    const last = names.map((name) => `${name} ${percent(traces.find((trace) => trace.name === name).y.findLast(known))}`).join(", ");
+    const { range: shown, ...marked } = this.marks($("rate"), times.length ? [...times, Math.min(this.end, times.at(-1) + LENGTH[this.step])] : []);
+    draw($("rate"), calm ? [...raw, ...smooth] : raw, { ...marked, x: { ...shown, ...around, hoverformat: this.step === "day" ? HOVER_DAY : HOVER_TIME, type: "date" }, y: { ticksuffix: " %" } });
+    const last = raw.map((trace) => `${trace.name} ${percent(trace.y.findLast(known) / 100)}`).join(", ");
     $("rate").setAttribute("aria-label", `Line chart of reward per impression, by ${this.step}. Last ${this.step}: ${last}.`);
   }
 
   names(series) {
-    return this.told.variants.map(({ variant }) => variant).filter((name) => series.variants[name]);
+    return this.rows.map(({ variant }) => variant).filter((name) => series.variants[name]);
   }
 
   /** The same as text, a row for each day (or the steps of a short range), newest first. */
@@ -297,9 +423,9 @@ export class Overview {
     if (!box.closest("details").open || !this.range) return;
     const series = this.series[this.step];
     const names = this.names(series);
-    const from = series.from(RANGES[this.range].span);
+    const from = series.from(RANGES[this.range].span, this.end);
     const places = series.steps.map((_, i) => i).slice(from).slice(-60).reverse();
-    const label = (step) => (series.resolution === "day" ? date(step) : moment(step));
+    const when = (step) => (series.resolution === "day" ? date(step) : moment(step));
     fill(
       box,
       h(
@@ -309,7 +435,7 @@ export class Overview {
         h(
           "thead",
           {},
-          h("tr", {}, h("th", { scope: "col", rowspan: 2 }, series.resolution[0].toUpperCase() + series.resolution.slice(1)), names.map((name) => h("th", { scope: "colgroup", colspan: 2, class: "num" }, name))),
+          h("tr", {}, h("th", { scope: "col", rowspan: 2 }, series.resolution[0].toUpperCase() + series.resolution.slice(1)), names.map((name) => h("th", { scope: "colgroup", colspan: 2, class: "num" }, label(name)))),
           h("tr", {}, names.map(() => [h("th", { scope: "col", class: "num" }, "Reward so far"), h("th", { scope: "col", class: "num" }, "Rate")])),
         ),
         h(
@@ -319,7 +445,7 @@ export class Overview {
             h(
               "tr",
               {},
-              h("th", { scope: "row" }, label(series.steps[i])),
+              h("th", { scope: "row" }, when(series.steps[i])),
               names.map((name) => {
                 const { impressions, reward, cumulative } = series.variants[name];
                 return [cell("", count(cumulative[i])), cell("", percent(impressions[i] ? reward[i] / impressions[i] : null))];
@@ -335,7 +461,7 @@ export class Overview {
 /** Keep a figure and its interval on one line, and an algorithm's name, which the sentence may write in capitals. */
 function unbroken(sentence, variants) {
   const whole = (part) => part.replaceAll(" ", "\u00a0").replaceAll("-", "-\u2060");
-  const names = variants.map(({ variant }) => variant.replace(/[^\w\s]/g, "\\$&")).sort((a, b) => b.length - a.length);
+  const names = variants.map(({ variant }) => label(variant).replace(/[^\w\s]/g, "\\$&")).sort((a, b) => b.length - a.length);
   const spelled = sentence.replace(new RegExp(`(?<![\\w-])(${names.join("|")})(?![\\w-])`, "gi"), whole);
   return spelled.replaceAll(" %", "\u00a0%").replaceAll("–", "\u2060–\u2060").replaceAll(" (", "\u00a0(");
 }
@@ -346,6 +472,21 @@ function cell(label, value, kind = "") {
 
 function ends(low, high) {
   return h("span", { class: "ends" }, `${low} to ${high}`);
+}
+
+function liftBand(row, lifts, colour) {
+  if (!known(row.lift_low)) return ["–"];
+  const said = known(row.lift_high) ? ends(change(row.lift_low), change(row.lift_high)) : h("span", { class: "ends" }, `at least ${change(row.lift_low)}`);
+  return [interval(row.lift_low, row.lift_high ?? Infinity, row.lift, lifts, { colour, zero: 0 }), said];
+}
+
+/** Which rankings the rates are of. */
+function settled({ variants, open_requests: open, attribution_hours: window }) {
+  const final = variants.reduce((sum, row) => sum + row.settled_requests, 0);
+  if (!open) return `Rates are of ${final === 1 ? "one ranking" : `all ${plural(final, "ranking")}`}: none can still be rewarded.`;
+  if (!final) return `Rates come once rankings are older than ${hours(window)}; until then each may still be rewarded.`;
+  const may = open === 1 ? "1 newer one may" : `${count(open)} newer ones may`;
+  return `Rates are of the ${plural(final, "ranking")} older than ${hours(window)}; ${may} still be rewarded.`;
 }
 
 function code(line) {
@@ -361,7 +502,7 @@ function ratio(told, whole) {
 
 /** Ends of a scale that shows every interval, but is not stretched by one of a variant with hardly any data. */
 function scale(rows, low, high, middle, zero) {
-  const good = rows.filter((row) => known(row[low]) && known(row[high]) && row.impressions);
+  const good = rows.filter((row) => known(row[low]) && known(row[high]) && known(row[middle]));
   if (!good.length) return [0, 1];
   const middles = good.map((row) => row[middle]).filter(known);
   const spread = Math.max(...middles) - Math.min(...middles) || Math.abs(middles[0]) || 0.01;

@@ -3,7 +3,7 @@
 import { get, Refused } from "./api.js";
 import { draw, HOVER_DAY, HOVER_TIME, stepLabel } from "./charts.js";
 import { $, choice, fill, h, interval, state, text } from "./dom.js";
-import { ago, count, known, moment, percent, plural } from "./format.js";
+import { ago, count, known, label, longLabel, moment, percent, plural } from "./format.js";
 
 const SIZE = 25;
 const REFRESH = 5000;
@@ -115,7 +115,7 @@ export class Pool {
   render() {
     const { items, total } = this.page;
     const start = (this.cursors.length - 1) * SIZE;
-    const variants = Object.keys(this.app.colours());
+    const variants = Object.keys(this.app.played?.variants ?? {});
     const rising = this.show === "rising";
     const since = this.page.since;
     text($("show-note"), rising ? `At least 20 impressions since ${moment(since)} (${ago(since)}), and a rate since then that is surely above that of all contents together; the surest first.` : SHOW[this.show].note);
@@ -170,9 +170,9 @@ export class Pool {
         sortable("Reward", "rewards", "num"),
         sortable("Rate", "estimate", "num"),
         h("th", { scope: "col", rowspan: 2, class: "band" }, "95 % interval"),
-        h("th", { scope: "colgroup", colspan: variants.length || 1, class: "group" }, "Index"),
+        h("th", { scope: "colgroup", colspan: variants.length || 1, class: "group" }, this.app.played?.name === "main" ? "Index" : `Index in ${this.app.played?.name}`),
       ),
-      h("tr", {}, variants.map((name) => h("th", { scope: "col", class: "num index" }, h("span", { class: "swatch", style: { background: this.app.colours()[name] } }), name))),
+      h("tr", {}, variants.map((name) => h("th", { scope: "col", class: "num index" }, h("span", { class: "swatch", style: { background: this.app.colours()[name] } }), label(name)))),
     );
   }
 
@@ -257,7 +257,7 @@ export class Pool {
               return h(
                 "tr",
                 {},
-                h("th", { scope: "row" }, h("span", { class: "name" }, h("span", { class: "swatch", style: { background: colour } }), name)),
+                h("th", { scope: "row" }, h("span", { class: "name" }, h("span", { class: "swatch", style: { background: colour } }), longLabel(name))),
                 h("td", { class: "num" }, count(row.impressions)),
                 h("td", { class: "num" }, count(row.rewards)),
                 h("td", { class: "num strong" }, percent(row.estimate)),
@@ -282,7 +282,7 @@ export class Pool {
       h("h3", {}, "History"),
       shown ? h("p", { class: "soft" }, `Impressions by ${told.resolution}`) : h("p", { class: "soft" }, "Not shown in this time."),
       ...(shown ? [chart] : []),
-      h("ol", { class: "marks" }, told.marks.map((mark) => h("li", {}, h("time", { datetime: mark.at }, moment(mark.at)), h("span", {}, MARKS[mark.what] ?? mark.what, mark.variant ? ` from ${mark.variant}` : "")))),
+      h("ol", { class: "marks" }, told.marks.map((mark) => h("li", {}, h("time", { datetime: mark.at }, moment(mark.at)), h("span", {}, MARKS[mark.what] ?? mark.what, mark.variant ? ` from ${longLabel(mark.variant)}` : "")))),
       h("p", { class: "note" }, reached),
     );
     if (!shown) return;
@@ -292,7 +292,7 @@ export class Pool {
       const { impressions, reward } = told.variants[name];
       return {
         type: "bar",
-        name: name || "brought in",
+        name: longLabel(name) || "brought in",
         x,
         y: impressions,
         customdata: reward,
@@ -300,7 +300,7 @@ export class Pool {
         hovertemplate: "%{y:,.0f} shown, %{customdata:,.4~f} reward",
       };
     });
-    chart.setAttribute("aria-label", `Bar chart of impressions by ${told.resolution} and algorithm: ${names.map((name) => `${name || "brought in"} ${count(told.variants[name].impressions.reduce((a, b) => a + b, 0))}`).join(", ")}.`);
+    chart.setAttribute("aria-label", `Bar chart of impressions by ${told.resolution} and algorithm: ${names.map((name) => `${longLabel(name) || "brought in"} ${count(told.variants[name].impressions.reduce((a, b) => a + b, 0))}`).join(", ")}.`);
     draw(chart, traces, { barmode: "stack", bargap: 0.15, x: { hoverformat: days ? HOVER_DAY : HOVER_TIME, type: "date" } });
   }
 }

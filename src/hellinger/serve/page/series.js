@@ -14,12 +14,17 @@ export class Series {
     this.ready = false;
   }
 
-  async load() {
-    const told = await get("/v1/experiments/main/series", { resolution: this.resolution });
-    this.steps = told.steps.map((step) => Date.parse(step));
-    this.variants = told.variants;
+  /** Fetch an experiment's steps, from its first ranking to the last it had. */
+  async load(experiment) {
+    this.ready = false;
+    const { steps, variants } = await get(`/v1/experiments/${encodeURIComponent(experiment)}/series`, { resolution: this.resolution });
+    const columns = Object.values(variants);
+    const played = steps.map((_, i) => columns.some(({ impressions, reward }) => impressions[i] || reward[i]));
+    const [first, last] = [Math.max(0, played.indexOf(true)), played.lastIndexOf(true) + 1];
+    this.steps = steps.slice(first, last).map((step) => Date.parse(step));
+    for (const column of columns) for (const name of Object.keys(column)) column[name] = column[name].slice(first, last);
+    this.variants = variants;
     this.ready = true;
-    return this;
   }
 
   /** Take the last steps of a message in; says whether anything is new. */
@@ -30,12 +35,12 @@ export class Series {
       const at = Date.parse(iso);
       let place = this.steps.lastIndexOf(at);
       if (place < 0) {
+        if (!Object.keys(this.variants).some((name) => cells[name])) continue;
         if (this.steps.length && at < this.steps[this.steps.length - 1]) continue;
         place = this.steps.push(at) - 1;
         fresh = true;
       }
-      for (const name of new Set([...Object.keys(this.variants), ...Object.keys(cells)])) {
-        const column = (this.variants[name] ??= this.blank(place));
+      for (const [name, column] of Object.entries(this.variants)) {
         const [requests, impressions, reward] = cells[name] ?? [0, 0, 0];
         fresh ||= column.impressions[place] !== impressions || column.reward[place] !== reward;
         column.requests[place] = requests;
@@ -49,9 +54,22 @@ export class Series {
     return fresh;
   }
 
-  blank(size) {
-    const zeros = () => new Array(size).fill(0);
-    return { requests: zeros(), impressions: zeros(), reward: zeros(), cumulative: zeros() };
+  /** The rate over the last `span` milliseconds at each step from a place on, to the variant's last impression. */
+  moving(name, from, span) {
+    const { impressions, reward } = this.variants[name];
+    const last = impressions.findLastIndex((shown) => shown > 0);
+    let [first, n, s] = [0, 0, 0];
+    return this.steps
+      .map((step, i) => {
+        n += impressions[i];
+        s += reward[i];
+        for (; this.steps[first] <= step - span; first++) {
+          n -= impressions[first];
+          s -= reward[first];
+        }
+        return n && i <= last ? s / n : null;
+      })
+      .slice(from);
   }
 
   /** Index of the first step that reaches into the last `span` milliseconds. */

@@ -16,7 +16,7 @@ from hellinger.serve import models, standing
 from hellinger.serve.access import needs
 from hellinger.serve.answers import ApiError
 from hellinger.serve.exports import Exports, Streamed
-from hellinger.serve.keys import CALLER
+from hellinger.serve.keys import CALLER, ROLE
 from hellinger.serve.routes._common import (
     ERRORS,
     Control,
@@ -51,7 +51,7 @@ _UNKNOWN: dict[int | str, dict[str, Any]] = {404: error("No such experiment.")}
 @needs("read")
 async def experiments(request: Request) -> Response:
     """All experiments, the main one first; those that have ended stay."""
-    return json_response({"experiments": standing.experiments(service_of(request))})
+    return _listed(request)
 
 
 @router.post("/experiments", response_model=models.ExperimentsAnswer, responses=_CONFLICT)
@@ -61,9 +61,8 @@ async def start(body: Annotated[models.StartBody, models.FEW_MISTAKES], request:
 
     It takes its share of the rankings with its placement, or of all; the main experiment has the rest.
     """
-    service = service_of(request)
-    await _change(request, service.experiments.start(_by(request), **body.asked()))
-    return json_response({"experiments": standing.experiments(service)})
+    await _change(request, service_of(request).experiments.start(_by(request), **body.asked()))
+    return _listed(request)
 
 
 @router.get("/experiments/{name}", response_model=models.ExperimentAnswer, responses=_UNKNOWN)
@@ -104,6 +103,10 @@ async def end(body: Annotated[models.EndBody, models.FEW_MISTAKES], request: Req
     service = service_of(request)
     await _change(request, service.experiments.end(_by(request), name, **body.asked()))
     return json_response({"phases": standing.phases(service.desk.ledger, name)})
+
+
+def _listed(request: Request) -> Response:
+    return json_response({"experiments": standing.experiments(service_of(request)), "role": request.scope[ROLE]})
 
 
 def _by(request: Request) -> str:
