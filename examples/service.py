@@ -49,7 +49,7 @@ def main(url: str) -> None:
                 ranking = client.rank(k=10)
                 clicked = [item for item in ranking.ids if rng.random() < 0.05]
                 buffer.add(*(Feedback(ranking.ranking_id, item) for item in clicked))
-        told = client.experiment().told
+        told = client.experiment().raw
         print(told["sentence"])
         for row in told["variants"]:
             print(f"{row['variant']:15} {row['impressions']:6,} impressions, {row['reward']:4.0f} clicks")

@@ -296,7 +296,7 @@ def as_version_2(parts: bytes) -> bytes:
     """A snapshot as it was before items were forgotten: it does not say when they left."""
     header, items, *frames = _blocks(parts)
     fields: dict[str, Any] = orjson.loads(header)
-    assert fields["version"] == 4
+    assert fields["version"] == 5
     del fields["phases"]
     series = fields["series"]
     series["pages"] = {variant: numbers[3:] for _, variant, *numbers in series.pop("shares")}

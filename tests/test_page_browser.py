@@ -597,7 +597,7 @@ def test_an_address_of_no_content_says_so(watched: Watched, name: str) -> None:
     page = watched.open(f"#/pool/{name}")
     told = page.locator("dialog[open] [role=alert]")
     told.wait_for()
-    assert f"must be that of a content, but got '{name}'" in told.inner_text()
+    assert f"must be that of an item, but got '{name}'" in told.inner_text()
     assert "Loading" not in page.locator("dialog[open]").inner_text()
     page.keyboard.press("Escape")
     page.wait_for_function("() => location.hash === '#/pool'")

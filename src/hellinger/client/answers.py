@@ -12,6 +12,7 @@ __all__ = [
     "CountRow",
     "Experiment",
     "ExperimentPhase",
+    "ExperimentSummary",
     "Feedback",
     "Health",
     "Imported",

@@ -98,7 +98,7 @@ class App {
     this.route();
   }
 
-  /** What the address names: a view, with a content or an experiment. */
+  /** What the address names: a view, with an item or an experiment. */
   named() {
     const [, name = "", ...rest] = location.hash.split("/");
     const what = rest.length ? decoded(rest.join("/")) : null;
@@ -146,7 +146,7 @@ class App {
       this.phases = phases;
     }
     const sizes = Object.entries(health.pools).map(([name, size]) => `${size.toLocaleString("en")} with ${longLabel(name)}`);
-    text($("pool-facts"), `${experiment.items.toLocaleString("en")} contents, ${health.shown.toLocaleString("en")} shown; in the pools: ${sizes.join(", ")}`);
+    text($("pool-facts"), `${experiment.items.toLocaleString("en")} items, ${health.shown.toLocaleString("en")} shown; in the pools: ${sizes.join(", ")}`);
   }
 
   connection(name, error) {

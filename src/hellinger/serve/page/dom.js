@@ -1,4 +1,4 @@
-// Elements from plain calls. Text is always set as text: what clients named their contents is never read as HTML.
+// Elements from plain calls. Text is always set as text: what clients named their items is never read as HTML.
 
 export const $ = (id) => document.getElementById(id);
 

@@ -49,7 +49,7 @@ export class Health {
     );
     text(
       $("health-facts"),
-      [`up ${duration(this.told.up)}`, `${plural(this.told.shown, "content")} shown`, `snapshot ${duration(this.told.snapshot_age)} ago`, this.told.listeners === 1 ? "1 page open" : `${this.told.listeners} pages open`].join(" · "),
+      [`up ${duration(this.told.up)}`, `${plural(this.told.shown, "item")} shown`, `snapshot ${duration(this.told.snapshot_age)} ago`, this.told.listeners === 1 ? "1 page open" : `${this.told.listeners} pages open`].join(" · "),
     );
     this.tiles([
       ["Rankings per second", perSecond(rates.rank)],

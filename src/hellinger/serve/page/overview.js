@@ -166,7 +166,7 @@ export class Overview {
   facts(told, impressions) {
     const parts = [
       plural(told.variants.length, "algorithm"),
-      plural(told.items, "content"),
+      plural(told.items, "item"),
       plural(impressions, "impression"),
     ];
     if (told.since) parts.push(told.until ? `${date(told.since)} to ${date(told.until)}` : `since ${date(told.since)}`);
@@ -180,9 +180,9 @@ export class Overview {
   showEmpty(told) {
     const where = location.origin;
     const steps = told.items
-      ? [h("p", {}, `${plural(told.items, "content")} wait to be shown. Ask for a ranking:`), code(`curl ${where}/v1/rank -H 'Content-Type: application/json' -d '{"k": 3}'`)]
+      ? [h("p", {}, `${plural(told.items, "item")} wait to be shown. Ask for a ranking:`), code(`curl ${where}/v1/rank -H 'Content-Type: application/json' -d '{"k": 3}'`)]
       : [
-          h("p", {}, "Add contents, then ask for a ranking:"),
+          h("p", {}, "Add items, then ask for a ranking:"),
           code(`curl ${where}/v1/items -H 'Content-Type: application/json' -d '{"items": [{"id": "a"}, {"id": "b"}, {"id": "c"}]}'`),
           code(`curl ${where}/v1/rank -H 'Content-Type: application/json' -d '{"k": 3}'`),
         ];

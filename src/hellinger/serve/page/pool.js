@@ -1,4 +1,4 @@
-// The contents: which there are, how each stands with every algorithm, and one content's own story.
+// The items: which there are, how each stands with every algorithm, and one item's own story.
 
 import { get, Refused } from "./api.js";
 import { draw, HOVER_DAY, HOVER_TIME, stepLabel } from "./charts.js";
@@ -91,7 +91,7 @@ export class Pool {
   async load({ quiet = false } = {}) {
     this.loading?.abort();
     const loading = (this.loading = new AbortController());
-    if (!this.page && !quiet) state($("pool-state"), "loading", "Loading contents…");
+    if (!this.page && !quiet) state($("pool-state"), "loading", "Loading items…");
     $("pool-scroll").setAttribute("aria-busy", String(!quiet));
     try {
       const page = await get(
@@ -104,7 +104,7 @@ export class Pool {
     } catch (error) {
       if (error.name === "AbortError") return;
       if (error instanceof Refused && error.status === 401) return this.app.trouble(error);
-      if (!quiet) state($("pool-state"), "error", "The contents could not be had.", h("p", {}, error.message), h("button", { type: "button", onclick: () => this.load() }, "Try again"));
+      if (!quiet) state($("pool-state"), "error", "The items could not be had.", h("p", {}, error.message), h("button", { type: "button", onclick: () => this.load() }, "Try again"));
     } finally {
       if (this.loading === loading) $("pool-scroll").removeAttribute("aria-busy");
     }
@@ -131,15 +131,15 @@ export class Pool {
   }
 
   empty() {
-    if (this.search) return `No content here has “${this.search}” in its id.`;
+    if (this.search) return `No item here has “${this.search}” in its id.`;
     return {
-      all: "There are no contents yet.",
-      newest: "There are no contents yet.",
+      all: "There are no items yet.",
+      newest: "There are no items yet.",
       rising: `Nothing stands out since ${moment(this.page.since)}.`,
-      graduated: "No content has graduated.",
-      retired: "No content has been retired.",
-      hidden: "No content is hidden.",
-      expired: "No content has expired.",
+      graduated: "No item has graduated.",
+      retired: "No item has been retired.",
+      hidden: "No item is hidden.",
+      expired: "No item has expired.",
     }[this.show];
   }
 
@@ -197,7 +197,7 @@ export class Pool {
     );
   }
 
-  // One content -------------------------------------------------------------------------------------
+  // One item -------------------------------------------------------------------------------------
 
   async open(id) {
     const drawer = $("drawer");
