@@ -299,7 +299,8 @@ def as_version_2(parts: bytes) -> bytes:
     assert fields["version"] == 5
     del fields["phases"]
     series = fields["series"]
-    series["pages"] = {variant: numbers[3:] for _, variant, *numbers in series.pop("shares")}
+    del series["users"]
+    series["pages"] = {variant: final[3:7] for _, variant, _, _, _, final, _ in series.pop("shares")}
     out = io.BytesIO()
     pl.read_parquet(io.BytesIO(items)).drop("left_at").write_parquet(out)
     blocks = [orjson.dumps(fields | {"version": 2}), out.getvalue(), *frames]

@@ -14,6 +14,7 @@ from hellinger._jit import borrowed, brief, entry, inline, jit
 from hellinger.pool import _groups
 from hellinger.pool._ids import Id, Ids, forget, point, whole
 from hellinger.pool._layout import (
+    ARENA_TOP,
     CELLS,
     COUNT,
     GROUPS,
@@ -340,6 +341,8 @@ class Store:
         """Bytes in use, the ids themselves not counted."""
         names = 0 if self.ids.names is None else 8 * len(self.ids.names)
         st, meta = self.state, self.state.meta
-        used = (st.items, meta[COUNT]), (st.cells, meta[CELLS]), (st.groups, meta[GROUPS]), (st.order, meta[ORDER])
-        held = sum(int(array[:size].nbytes) for array, size in used) + sum(int(array.nbytes) for array in st[4:])
+        used = [(st.items, meta[COUNT]), (st.cells, meta[CELLS]), (st.groups, meta[GROUPS]), (st.order, meta[ORDER])]
+        used.append((st.arena, meta[ARENA_TOP]))
+        whole = [array for name, array in zip(st._fields[4:], st[4:], strict=True) if name != "arena"]
+        held = sum(int(array[:size].nbytes) for array, size in used) + sum(int(array.nbytes) for array in whole)
         return held + int(self.ids.table.nbytes) + names
