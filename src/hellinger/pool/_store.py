@@ -343,6 +343,6 @@ class Store:
         st, meta = self.state, self.state.meta
         used = [(st.items, meta[COUNT]), (st.cells, meta[CELLS]), (st.groups, meta[GROUPS]), (st.order, meta[ORDER])]
         used.append((st.arena, meta[ARENA_TOP]))
-        whole = [array for name, array in zip(st._fields[4:], st[4:], strict=True) if name != "arena"]
+        whole: list[Any] = [array for name, array in zip(st._fields[4:], st[4:], strict=True) if name != "arena"]
         held = sum(int(array[:size].nbytes) for array, size in used) + sum(int(array.nbytes) for array in whole)
         return held + int(self.ids.table.nbytes) + names
