@@ -12,13 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from hellinger.engine.allocation import Allocation, full_name
+from hellinger.engine.allocation import Allocation
 from hellinger.engine.desk import Desk
 from hellinger.engine.drafts import Draft, DraftRow, GivenFeedback, Query
 from hellinger.engine.picture import differences as unlike
 from hellinger.engine.picture import pictures
 from hellinger.engine.state import HOUR
 from hellinger.events import Event, Logged
+from hellinger.experiment.names import full_name
 from hellinger.ledger import SHOWN, Ledger, spoken_of
 from hellinger.ledger.recovery import differences, fold
 from hellinger.ledger.snapshot import dumped, loaded

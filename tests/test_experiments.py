@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hellinger.engine.allocation import Allocation, check_name, full_name
+from hellinger.engine.allocation import Allocation, check_name
 from hellinger.engine.drafts import Query
 from hellinger.engine.experiments import UnknownExperimentError
 from hellinger.engine.routing import Routing
@@ -18,6 +18,7 @@ from hellinger.engine.service import Service, make_desk
 from hellinger.engine.settings import Settings
 from hellinger.events import now
 from hellinger.experiment import readout
+from hellinger.experiment.names import full_name
 from hellinger.ledger import BUCKETS, Ledger, Shares, Users, starting
 from hellinger.serve import sentences, standing
 from hellinger.traffic.contents import from_law
@@ -76,7 +77,7 @@ def test_experiments_have_their_shares_and_users_stay_in_one() -> None:
     for placement, shares in expected.items():
         for user in (False, True):
             found = Counter(
-                routing.choose(Query(1, f"user-{j}" if user else None, placement=placement), draws)[0]  # type: ignore[arg-type]
+                routing.choose(Query(1, f"user-{j}" if user else None, placement=placement), draws)[0]
                 for j in range(4000)
             )
             assert set(found) == set(shares)
@@ -84,13 +85,13 @@ def test_experiments_have_their_shares_and_users_stay_in_one() -> None:
                 assert abs(found[name] / 4000 - share) < 5 * (share * (1 - share) / 4000) ** 0.5
     for j in range(200):
         query = Query(1, f"user-{j}", placement="front")
-        assert len({routing.choose(query, draws)[0] for _ in range(3)}) == 1  # type: ignore[arg-type]
+        assert len({routing.choose(query, draws)[0] for _ in range(3)}) == 1
 
 
 def test_a_placement_taken_as_a_whole_leaves_nothing_for_the_others() -> None:
     running = {"main": phase({"a": 1.0}), "front": phase({"front:a": 1.0}, placement="front")}
     routing, draws = Routing(running, b""), Uniformly(2)
-    chosen = {routing.choose(Query(1, placement="front"), draws).experiment for _ in range(100)}  # type: ignore[arg-type]
+    chosen = {routing.choose(Query(1, placement="front"), draws).experiment for _ in range(100)}
     assert chosen == {"front"}
 
 

@@ -158,8 +158,10 @@ def add(
     json: JsonFlag = False,
 ) -> None:
     """Add a variant to the traffic; 'uniform' and 'fixed' are policies that do not learn, for a holdout."""
+    from hellinger.experiment.names import full_name
+
     asked: dict[str, Any] = {"variants": {variant: policy or variant}, "begin": begin, "why": why}
-    _change(url, key, json, name, lambda phase: phase.weights | {_full(name, variant): weight}, **asked)
+    _change(url, key, json, name, lambda phase: phase.weights | {full_name(name, variant): weight}, **asked)
 
 
 @experiment.command()
@@ -224,10 +226,6 @@ def _change(
         _print_phases(client.change_experiment(name, weights=weights(phase), after=phase.seq, **more), json)
 
 
-def _full(name: str, variant: str) -> str:
-    return variant if name == _MAIN or variant.startswith(f"{name}:") else f"{name}:{variant}"
-
-
 def _weights(text: str) -> dict[str, float]:
     pairs = [part.rpartition("=") for part in text.split(",") if part.strip()]
     try:
@@ -237,7 +235,9 @@ def _weights(text: str) -> dict[str, float]:
 
 
 def _known(name: str, variant: str, phase: ExperimentPhase) -> str:
-    if (full := _full(name, variant)) not in phase.variants:
+    from hellinger.experiment.names import full_name
+
+    if (full := full_name(name, variant)) not in phase.variants:
         raise typer.BadParameter(f"the variant must be one of {', '.join(phase.variants)}, but got {variant!r}")
     return full
 

@@ -14,7 +14,7 @@ from hellinger.errors import require
 from hellinger.experiment import Split
 from hellinger.ledger import MAIN
 
-__all__ = ["HOLDOUT", "SETTINGS", "Allocation", "check_name", "full_name"]
+__all__ = ["HOLDOUT", "SETTINGS", "Allocation", "check_name"]
 
 SETTINGS = "settings"
 """Who began a phase that a service's own settings asked for."""
@@ -28,11 +28,6 @@ def check_name(name: str) -> str:
     good = re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,31}", name) is not None
     require(good, "an experiment's name has 1 to 32 small letters, digits, - or _", name=name)
     return name
-
-
-def full_name(experiment: str, variant: str) -> str:
-    """A variant's name among those of all experiments: as it is in the main one, elsewhere after the experiment's."""
-    return variant if experiment == MAIN or variant.startswith(f"{experiment}:") else f"{experiment}:{variant}"
 
 
 class Allocation(NamedTuple):

@@ -111,54 +111,34 @@ class Desk:
         }
         """What is played where the log has no phase."""
         self._play(ledger)
-        shared = self._shared(ledger)
-        self.state = State(ledger, dict(self.variants), shared=shared, enough=enough, leaving=leaving)
+        self.state = State(ledger, dict(self.variants), shared=self._shared, enough=enough, leaving=leaving)
         self.segments = set(ledger.segments)
         """Segments that have been asked for."""
         self.named: dict[str, dict[str, Any]] = {}
         """Rankings made under a name, not known to be in the log: their fields, by name."""
 
-    def _running(self, ledger: Ledger) -> dict[str, Mapping[str, Any]]:
-        """The phase in force of each experiment that runs."""
-        phases = {MAIN: self._first} | ledger.experiments
-        return {name: phase for name, phase in phases.items() if not phase.get("ended")}
-
     def _play(self, ledger: Ledger) -> None:
         """Share traffic as the experiments of the log say."""
-        running = self._running(ledger)
-        self.routing = Routing(running, self._salt)
-        specs = {name: spec for phase in running.values() for name, spec in phase["variants"].items()}
-        for phase in running.values():
-            for spec in phase["variants"].values():
-                try:
-                    canonical(spec)
-                except ValueError:  # a newer version knows this policy
-                    place, writer = phase["seq"], phase.get("writer")
-                    raise UnknownKindError(place, "experiment", spec, writer, version("hellinger")) from None
-        self.variants = {name: canonical(spec) for name, spec in specs.items()}
+        phases: Mapping[str, Mapping[str, Any]] = {MAIN: self._first} | ledger.experiments
+        self.routing = Routing(phases, self._salt)
+        running = [phase for phase in phases.values() if not phase.get("ended")]
+        self.variants = {name: _known(spec, phase) for phase in running for name, spec in phase["variants"].items()}
         """Of all running experiments, with their policies."""
-        self.versions = {
-            name: _version(self.variants[name], self._learning(phase), *self._rules)
-            for phase in running.values()
-            for name in phase["variants"]
-        }
+        learning = {name: self._learning(phase) for phase in running for name in phase["variants"]}
+        self._shared = {name for name, how in learning.items() if how == "shared"}
+        """Variants that learn from all rankings."""
+        self.versions = {name: _version(spec, learning[name], *self._rules) for name, spec in self.variants.items()}
         self._stochastic = {name for name, spec in self.variants.items() if draws(spec)}
 
     def _learning(self, phase: Mapping[str, Any]) -> str:
         learning: str = phase.get("learning", self._first["learning"])  # an older version did not write it
         return learning
 
-    def _shared(self, ledger: Ledger) -> set[str]:
-        """Variants that learn from all rankings."""
-        phases = [phase for phase in self._running(ledger).values() if self._learning(phase) == "shared"]
-        return {name for phase in phases for name in phase["variants"]}
-
     def _follow(self) -> None:
         """Share traffic as the experiments of the log say by now."""
         self._play(self.ledger)
-        shared = self._shared(self.ledger)
-        if self.pools.variants != self.variants or self.pools.shared != shared:
-            self.pools.set_variants(dict(self.variants), shared)
+        if self.pools.variants != self.variants or self.pools.shared != self._shared:
+            self.pools.set_variants(dict(self.variants), self._shared)
 
     @property
     def split(self) -> Split:
@@ -423,6 +403,15 @@ class Desk:
                 score, gone = scores.get(slot), left.get(slot)
                 out[j][variant] = {"impressions": n[j], "rewards": s[j], "score": score, "left": gone}
         return out
+
+
+def _known(spec: str, phase: Mapping[str, Any]) -> str:
+    """The spec of a phase's variant in full."""
+    try:
+        return canonical(spec)
+    except ValueError:  # a newer version knows this policy
+        place, writer = phase["seq"], phase.get("writer")
+        raise UnknownKindError(place, "experiment", spec, writer, version("hellinger")) from None
 
 
 def _version(*parts: object) -> str:

@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from hellinger.engine._setting_text import check_variant
-from hellinger.engine.allocation import HOLDOUT, SETTINGS, Allocation, check_name, full_name
+from hellinger.engine.allocation import HOLDOUT, SETTINGS, Allocation, check_name
 from hellinger.engine.journal import Journal
 from hellinger.engine.settings import Settings
 from hellinger.errors import require
 from hellinger.events import now
+from hellinger.experiment.names import full_name
 from hellinger.ledger import MAIN, Ledger
 
 __all__ = ["Experiments", "UnknownExperimentError"]

@@ -7,8 +7,8 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from hellinger.engine.drafts import Query
-from hellinger.engine.draws import Draws
 from hellinger.experiment import Split
+from hellinger.experiment.split import UniformSource
 from hellinger.ledger import MAIN
 
 __all__ = ["Chosen", "Routing"]
@@ -68,7 +68,7 @@ class Routing:
             there = self._placed.setdefault(phase["placement"], [])
             there.append(((there[-1][0] if there else 0.0) + phase["share"], track))
 
-    def choose(self, query: Query, draws: Draws) -> Chosen:
+    def choose(self, query: Query, draws: UniformSource) -> Chosen:
         """The experiment and the variant for a ranking."""
         track = self._track(query, draws) if self._placed else self.main
         if track.sticky and query.user is not None:
@@ -77,7 +77,7 @@ class Routing:
             variant, chance = track.split.choose(draws)
         return Chosen(track.name, track.phase, variant, chance, track.sticky)
 
-    def _track(self, query: Query, draws: Draws) -> _Track:
+    def _track(self, query: Query, draws: UniformSource) -> _Track:
         if query.user is None:
             u = draws.random()
         else:

@@ -1,12 +1,24 @@
-"""How variants are called in sentences."""
+"""How variants are called: among those of all experiments, and in sentences."""
 
 from __future__ import annotations
 
 import re
 
-__all__ = ["display_name"]
+__all__ = ["MAIN", "display_name", "full_name"]
+
+MAIN = "main"
+"""The experiment that has all traffic which no other takes."""
 
 _ACRONYM = re.compile(r"(ucb|kl|imed|moss)(\d*)(\+*)")
+
+
+def full_name(experiment: str, variant: str) -> str:
+    """A variant's name among those of all experiments: as it is in the main one, elsewhere after the experiment's.
+
+    >>> full_name("main", "kl-ucb"), full_name("sidebar", "kl-ucb"), full_name("sidebar", "sidebar:kl-ucb")
+    ('kl-ucb', 'sidebar:kl-ucb', 'sidebar:kl-ucb')
+    """
+    return variant if experiment == MAIN or variant.startswith(f"{experiment}:") else f"{experiment}:{variant}"
 
 
 def display_name(variant: str) -> str:

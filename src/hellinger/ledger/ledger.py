@@ -16,6 +16,7 @@ import orjson
 
 from hellinger.errors import require
 from hellinger.events import Logged, Row
+from hellinger.experiment.names import MAIN
 from hellinger.ledger.catalogue import DELETED, EXPIRED, HIDDEN, SHOWN, STATES, Catalogue
 from hellinger.ledger.changes import Changes
 from hellinger.ledger.counts import Columns, Counts, Floats, Slots, added
@@ -24,7 +25,7 @@ from hellinger.ledger.requests import Request, Requests, request_of
 from hellinger.ledger.series import RESOLUTIONS, TimeSeries
 from hellinger.ledger.shares import Share, Shares, Users
 
-__all__ = ["COMMON", "MAIN", "Ledger", "placed", "starting"]
+__all__ = ["COMMON", "Ledger", "placed", "starting"]
 
 MINUTE = RESOLUTIONS["minute"]
 
@@ -35,9 +36,6 @@ Placed = tuple[int, tuple[Row, Any]]
 """An event's place in the log, the event, and its fields; None for those of a ranking that are not read yet."""
 
 _START = "\0"
-
-MAIN = "main"
-"""The experiment that has all traffic which no other takes."""
 
 _Change = tuple[int, float, float, float, str, int]
 """A slot, impressions, rewards; its ranking's reward now, segment, and user."""

@@ -199,6 +199,11 @@ class Shares:
         before = now if self.window is None else now - self.window
         return self._summed(share for step, share in self.open.items() if (step + 1) * self.step <= before)
 
+    @property
+    def requests(self) -> int:
+        """How many rankings there are, final or not."""
+        return self.final.requests + sum(share.requests for share in self.open.values())
+
     def whole(self) -> Share:
         """Sums over all rankings."""
         return self._summed(self.open.values())

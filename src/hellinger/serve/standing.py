@@ -27,15 +27,14 @@ async def standing(service: Service, name: str = MAIN, control: str | None = Non
     desk, settings = service.desk, service.settings
     allocation = service.experiments.allocation(name)
     at, ledger = now(), desk.ledger
-    last = ledger.experiments.get(name, {})
     specs = dict(allocation.variants)
     places, counted = played(ledger, name, at)
     guarded = played(ledger, name, at, GUARDED)[1] if allocation.guardrail else []
     if not counted:
         places, counted = [0], [Phase(allocation.weights, tuple(Totals(variant, 0, 0, 0.0) for variant in specs))]
     whole = _whole(ledger, name)
-    sticky = any(phase["split"] == "sticky" for phase in _phases(ledger, name))
     begun = _phases(ledger, name)
+    sticky = any(phase["split"] == "sticky" for phase in begun)
     about = {
         "name": name,
         "state": "ended" if allocation.ended else "running",
@@ -48,7 +47,7 @@ async def standing(service: Service, name: str = MAIN, control: str | None = Non
         "attribution_hours": None if allocation.window is None else allocation.window / 3_600_000,
         "items": len(ledger.catalogue),
         "since": _since(ledger, name),
-        "until": iso(last["at"]) if allocation.ended else None,
+        "until": iso(begun[-1]["at"]) if allocation.ended else None,
         "events": ledger.seq,
         "phase": begun[-1]["seq"] if begun else 0,
         "former": [
@@ -157,9 +156,7 @@ def phases(ledger: Ledger, name: str = MAIN) -> list[dict[str, Any]]:
     found = []
     for phase in _phases(ledger, name):
         seq = phase["seq"]
-        requests = {
-            variant: shares.whole().requests for (at, variant), shares in ledger.series.shares.items() if at == seq
-        }
+        requests = {variant: shares.requests for (at, variant), shares in ledger.series.shares.items() if at == seq}
         allocation = Allocation.of(phase)
         names = ("variants", "weights", "split", "control", "guardrail", "ended")
         fields = {field: getattr(allocation, field) for field in names}
@@ -216,7 +213,7 @@ def played(ledger: Ledger, name: str, at: int, metric: _Metric = REWARD) -> tupl
         totals = []
         for variant in weights:
             shares = ledger.series.shares.get((place, variant), Shares(None))
-            share, drawn = shares.settled(at), shares.whole().requests if place else 0
+            share, drawn = shares.settled(at), shares.requests if place else 0
             clusters, users = None, None
             if share.buckets is not None:
                 clusters = Clusters(share.buckets[0], share.buckets[metric.row])

@@ -10,10 +10,11 @@ from fastapi import Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from hellinger.engine.allocation import Allocation, full_name
+from hellinger.engine.allocation import Allocation
 from hellinger.engine.experiments import UnknownExperimentError
 from hellinger.engine.service import Service
 from hellinger.engine.settings import Settings
+from hellinger.experiment.names import full_name
 from hellinger.serve.answers import ERROR_SCHEMA, ApiError
 
 __all__ = [
