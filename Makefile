@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: help install run test fuzz lint format docs bench lock clean
+.PHONY: help install run test fuzz lint format docs bench results figures lock clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/' | column -t -s:
@@ -51,10 +51,17 @@ bench: install  ## Measure speed, as ratios within one run
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/experiment.py
 
+ONLY ?=
+results: install  ## Measure what documents show, into docs/results; ONLY="pool index" for some
+	$(BIN)/python tools/results.py $(ONLY)
+
+figures: install  ## Put docs/results into the documents, and redraw their pictures
+	$(BIN)/python tools/figures.py
+
 lock: install  ## Pin what pyproject.toml asks for, with hashes
 	$(BIN)/python -m pip install --quiet pip-tools
 	$(BIN)/pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-header --no-annotate \
-		--strip-extras --allow-unsafe --extra dev --extra cluster --extra serve --output-file requirements.txt pyproject.toml
+		--strip-extras --allow-unsafe --extra dev --extra cluster --extra lab --extra serve --output-file requirements.txt pyproject.toml
 
 clean:  ## Remove what was built
 	rm -rf .venv .venv-peers .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist

@@ -22,6 +22,7 @@ from typing import Any
 import httpx
 import orjson
 
+from _results import Results
 from _timing import console
 from hellinger.events import Row, new_request, now
 from hellinger.store import open_store
@@ -46,11 +47,13 @@ def events(like: dict[str, Any], count: int, items: int) -> Iterator[Row]:
     draw = random.Random(1)
     variants = VARIANTS.split(", ")
     click = orjson.dumps({"points": 1.0, "late": False, "happened": None}).decode()
+    first = like["since"][0] - int(like["items"][0].removeprefix("content-"))  # items were logged one after the other
     shown: list[tuple[str, str]] = []
     for number in range(count // 2):
         name, at, variant = new_request(now()), now(), variants[number % len(variants)]
-        chosen = [f"content-{j}" for j in draw.sample(range(items), K)]
-        fields = like | {"variant": variant, "policy": variant, "items": chosen}
+        numbers = draw.sample(range(items), K)
+        chosen, since = [f"content-{j}" for j in numbers], [first + j for j in numbers]
+        fields = like | {"variant": variant, "policy": variant, "items": chosen, "since": since}
         yield name, "rank", at, orjson.dumps(fields).decode()
         shown.append((name, chosen[number % K]))
         of, item = shown[max(0, number - LAG)]
@@ -82,7 +85,9 @@ def main() -> None:
     parser.add_argument("--events", type=int, default=1_000_000)
     parser.add_argument("--items", type=int, default=10_000)
     parser.add_argument("--stop-after", type=float, default=600.0, help="seconds after which to give up")
+    Results.option(parser)
     given = parser.parse_args()
+    results = Results(given.results)
     port = free_port()
     with Server(durable=True) as server, tempfile.TemporaryDirectory() as folder:
         database = server.fresh()
@@ -111,7 +116,7 @@ def main() -> None:
             while reached < last and time.monotonic() - since < given.stop_after:
                 time.sleep(0.5)
                 refused += client.get("/health/ready").status_code == 503
-                reached = client.get("/v1/experiment").raise_for_status().json()["events"]
+                reached = client.get("/v1/experiments/main").raise_for_status().json()["events"]
             until = time.monotonic()
             after, peak = memory(process.pid, "VmRSS"), memory(process.pid, "VmHWM")
             time.sleep(1.0)
@@ -129,6 +134,15 @@ def main() -> None:
         f"memory {before:.0f} MB before, at most {peak:.0f} MB, {after:.0f} MB when in step; "
         f"load of the machine {os.getloadavg()[0]:.1f}"
     )
+    missed = sum(each[2] != 200 for each in asked)
+    results.value("in_step", seconds, "s")
+    results.value("rate", given.events / seconds)
+    results.value("median", answered.median, "ms")
+    results.value("longest", answered.longest, "ms")
+    results.value("refused", f"{missed or 'none'} of {len(asked):,}")
+    results.value("memory_before", before, "MB")
+    results.value("memory_most", peak, "MB")
+    results.write()
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ cache lines.
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
 import subprocess
@@ -17,9 +18,10 @@ from pathlib import Path
 
 import numpy as np
 
+from _results import Results
 from _timing import console, fastest, show, verdict
 from hellinger.lab import PAPER_BERNOULLI, Problem, parse_means
-from hellinger.lab._block import Block, Setting, play
+from hellinger.lab._block import Block, Setting
 from hellinger.policies import policy
 
 HERE = Path(__file__).parent
@@ -27,6 +29,22 @@ PEERS = HERE.parent / ".venv-peers"
 PYTHON = str(PEERS / "bin" / "python")
 HORIZON = 10_000
 SPECS = ("hellinger-ucb", "kl-ucb", "ucb1", "thompson", "imed", "kl-ucb++", "moss", "bayes-ucb")
+NAMES = {
+    "hellinger-ucb": "Hellinger-UCB",
+    "ucb1": "UCB1",
+    "kl-ucb": "KL-UCB",
+    "kl-ucb++": "KL-UCB⁺⁺",
+    "imed": "IMED",
+    "thompson": "Thompson",
+    "bayes-ucb": "Bayes-UCB",
+}
+PEER_NAMES = {
+    "NumPy loop, Hellinger-UCB": "a plain NumPy loop, Hellinger-UCB",
+    "river UCB": "river, UCB",
+    "river Thompson": "river, Thompson",
+    "mabwiser UCB1": "mabwiser, UCB1",
+    "pymab KL-UCB": "pymab (Rust), KL-UCB",
+}
 ELSEWHERE = (
     "For orientation, published on a similar core: C++ banditlib UCB 105, KL-UCB 3,400, Thompson 1,750; "
     "Rust banditbench UCB1 140, Hellinger-UCB 3,510, Thompson 807; JAX with 1,000 runs in a batch UCB1 72."
@@ -38,8 +56,8 @@ def ours(spec: str, *, means: object = PAPER_BERNOULLI, horizon: int = HORIZON, 
     problem = Problem.make(np.asarray(means))
     setting = Setting(horizon, player=player)
     block = Block(policy(spec).at_horizon(horizon), problem, setting, np.array([horizon]), 0, 1)
-    play(block._replace(setting=setting._replace(horizon=2 * problem.means.size), checkpoints=np.array([1, 2])))
-    return fastest(lambda: play(block), seconds=1.0 if horizon <= 10 * HORIZON else 0.01) / horizon * 1e9
+    block._replace(setting=setting._replace(horizon=2 * problem.means.size), checkpoints=np.array([1, 2])).play()
+    return fastest(block.play, seconds=1.0 if horizon <= 10 * HORIZON else 0.01) / horizon * 1e9
 
 
 def numpy_loop(steps: int) -> float:
@@ -75,6 +93,9 @@ def peers() -> dict[str, float]:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    Results.option(parser)
+    results = Results(parser.parse_args().results)
     steps = {spec: ours(spec) for spec in SPECS}
     longer = {spec: ours(spec, horizon=10 * HORIZON) for spec in SPECS}
     others = {"NumPy loop, Hellinger-UCB": numpy_loop(20_000), **peers()}
@@ -95,14 +116,30 @@ def main() -> None:
     console.print()
 
     many = parse_means("beta(1.6,100)x10000")
-    rows, scan = [], {}
+    rows, scan, short = [], {}, {"hellinger-ucb": "hellinger", "kl-ucb": "kl", "ucb1": "ucb1"}
     for spec in ("hellinger-ucb", "kl-ucb", "ucb1"):
         scan[spec] = ours(spec, means=many, horizon=30_000, player="scan")
         lazy = ours(spec, means=many, horizon=1_000_000)
         hundred = ours(spec, means=many[:100], horizon=1_000_000)
+        results.value(f"{short[spec]}_many", lazy, "ns")
+        results.value(f"{short[spec]}_scan", scan[spec] / lazy)
+        if spec == "hellinger-ucb":
+            results.value("hellinger_hundred", hundred)
         rows.append((spec, f"{hundred:,.0f}", f"{lazy:,.0f}", f"{scan[spec]:,.0f}", verdict(scan[spec] / lazy, 50)))
     columns = ("ns a step", "K = 100", "K = 10,000", "K = 10,000, scanning all", "ratio")
     show("Many arms, 1,000,000 steps (30,000 where all are scanned)", columns, rows)
+
+    ours_named = [[NAMES[spec], f"{steps[spec]:,.0f}", f"{longer[spec]:,.0f}"] for spec in NAMES]
+    results.table(
+        "rounds",
+        ["", f"{HORIZON:,} rounds", f"{10 * HORIZON:,} rounds"],
+        ours_named + [[name, f"{others[key]:,.0f}", ""] for key, name in PEER_NAMES.items()],
+    )
+    for name in ("hellinger-ucb", "kl-ucb", "thompson"):
+        results.value(name.partition("-")[0], steps[name], "ns")
+    results.value("river", others["river UCB"] / 1e3, "µs", 1)
+    results.value("river_thompson", others["river Thompson"] / 1e3, "µs", 1)
+    results.write()
 
 
 if __name__ == "__main__":

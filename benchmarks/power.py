@@ -1,6 +1,6 @@
 """When an experiment on the demo's site is decided: the price of statistics that hold.
 
-    python benchmarks/power.py [sites] [days]
+    python benchmarks/power.py [sites] [days] [--results FILE]
 
 Plays the demo's months (``hellinger demo``: the paper's three algorithms and cold-start on 10,000 items) on sites with
 several seeds, and asks some hundred times which day it is when a leader is first certain:
@@ -13,11 +13,12 @@ Prints the table of docs/experiment.md.
 
 from __future__ import annotations
 
+import argparse
 import statistics
-import sys
 import tempfile
 from pathlib import Path
 
+from _results import Results
 from hellinger.engine.allocation import SETTINGS, Allocation
 from hellinger.engine.service import make_desk
 from hellinger.experiment import Phase, readout
@@ -25,7 +26,7 @@ from hellinger.ledger import MAIN, Ledger
 from hellinger.serve.standing import played
 from hellinger.traffic.demo import Demo, Scene
 from hellinger.traffic.months import Log, play
-from hellinger.traffic.world import DAY
+from hellinger.world.users import DAY
 
 CERTAIN = ("leader", "order")
 FAR = 1 << 60
@@ -61,20 +62,27 @@ def decided(site: int, days: float, split: str) -> dict[str, tuple[float, int, s
 
 
 def main() -> None:
-    sites = int(sys.argv[1]) if len(sys.argv) > 1 else 5
-    days = float(sys.argv[2]) if len(sys.argv) > 2 else 60.0
-    print("| split | read | decided | day (median) | rankings (median) | leaders |")
-    print("|---|---|---|---|---|---|")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("sites", type=int, nargs="?", default=5)
+    parser.add_argument("days", type=float, nargs="?", default=60.0)
+    Results.option(parser)
+    options = parser.parse_args()
+    sites, days = options.sites, options.days
+    rows = []
     for split in ("random", "sticky"):
         runs = [decided(site, days, split) for site in range(sites)]
         for way in ("at once", "settled"):
             of = [run[way] for run in runs if way in run]
-            if not of:
-                print(f"| {split} | {way} | 0 of {sites} | not in {days:g} days | | |", flush=True)
-                continue
-            day, rankings = statistics.median(each[0] for each in of), statistics.median(each[1] for each in of)
-            leaders = ", ".join(sorted({each[2] for each in of}))
-            print(f"| {split} | {way} | {len(of)} of {sites} | {day:.1f} | {rankings:,.0f} | {leaders} |", flush=True)
+            row = [split, way, f"{len(of)} of {sites}", f"not in {days:g} days", "", ""]
+            if of:
+                day, rankings = statistics.median(each[0] for each in of), statistics.median(each[1] for each in of)
+                row[3:] = f"{day:.1f}", f"{rankings:,.0f}", ", ".join(sorted({each[2] for each in of}))
+            print("| " + " | ".join(row) + " |", flush=True)
+            rows.append(row)
+    results = Results(options.results)
+    columns = ["split", "read", "decided", "day (median)", "rankings (median)", "leaders"]
+    results.table("decided", columns, rows)
+    results.write()
 
 
 if __name__ == "__main__":

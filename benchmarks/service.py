@@ -1,6 +1,8 @@
 """The service over HTTP: rankings against an empty endpoint, feedback against bare inserts, flat in the pool's size.
 
 Load generator and service share the machine. ``python benchmarks/service.py --sizes 10000,1000000``
+
+``--results`` publishes what the first size gave.
 """
 
 from __future__ import annotations
@@ -19,8 +21,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
+import numpy as np
 import orjson
 
+from _results import Results
 from _timing import console, verdict
 from http_load import Load, drive
 
@@ -74,12 +78,14 @@ def running(port: int, *command: str) -> Iterator[subprocess.Popen[bytes]]:
     """A server in a process of its own, until it is no longer needed."""
     process = subprocess.Popen([sys.executable, *command])
     try:
-        for _ in range(1200):
+        for _ in range(6000):  # the first start compiles
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 0.2):
                 break
             if process.poll() is not None:
                 raise SystemExit(f"the server stopped with status {process.returncode}")
             time.sleep(0.1)
+        else:
+            raise SystemExit(f"the server does not listen on port {port}")
         yield process
     finally:
         process.terminate()
@@ -97,7 +103,7 @@ def processor_seconds(process: subprocess.Popen[bytes]) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def rankings(port: int, process: subprocess.Popen[bytes], seconds: float) -> float:
+def rankings(port: int, process: subprocess.Popen[bytes], folder: Path, seconds: float, results: Results) -> float:
     """Rank against the empty endpoint, turn about; requests a second of the rankings, the median of seven turns."""
     body = b'{"k":20}'
     size = len(httpx.post(f"http://127.0.0.1:{port}/v1/rank", json={"k": 20}).content)
@@ -119,13 +125,39 @@ def rankings(port: int, process: subprocess.Popen[bytes], seconds: float) -> flo
             )
         ratio, share, held = sorted(ratios)[3], sorted(cpu)[3], sorted(rates)[3]
         console.print(f"  rank ÷ empty endpoint: {verdict(ratio, 0.6)}; by processor time {share:.2f}×")
-        spells = [(_at_half(port, "/v1/rank", body), _at_half(other, "/empty", body)) for _ in range(SPELLS)]
+        results.value("rank_rate", held, "a second")
+        results.value("rank_ratio", ratio, "times", 2)
+        spells, disk = [], []
+        for _ in range(SPELLS):
+            spells.append((_at_half(port, "/v1/rank", body), _at_half(other, "/empty", body)))
+            disk += durable(folder)
     ranked, empties = ([load.percentile(99) for load in loads] for loads in zip(*spells, strict=True))
     _tell("alone", ranked)
+    results.value("p99", sorted(ranked)[SPELLS // 2], "ms", 1)
+    results.value("good", sum(p99 < 10 for p99 in ranked))
+    results.value("spells", SPELLS)
     console.print(f"  p99 of each spell, the empty endpoint at half of its own: {_listed(empties)} ms")
+    results.value("disk", float(np.percentile(disk, 99)), "ms", 1)
+    console.print(
+        f"  the disk, to make 16 kB durable: median {np.median(disk):.1f}, p99 {np.percentile(disk, 99):.1f} ms"
+    )
     with beside(port):
-        _tell("beside an export and a page", [_at_half(port, "/v1/rank", body).percentile(99) for _ in range(SPELLS)])
+        busy = [_at_half(port, "/v1/rank", body).percentile(99) for _ in range(SPELLS)]
+    _tell("beside an export and a page", busy)
+    results.value("good_beside", sum(p99 < 10 for p99 in busy))
     return held
+
+
+def durable(folder: Path, times: int = 20) -> list[float]:
+    """Milliseconds that the disk takes to make 16 kB durable: no ranking can be answered sooner than its own are."""
+    took = []
+    with (folder / "probe").open("wb", buffering=0) as file:
+        for _ in range(times):
+            file.write(bytes(16384))
+            began = time.perf_counter()
+            os.fdatasync(file.fileno())
+            took.append(1e3 * (time.perf_counter() - began))
+    return took
 
 
 def _tell(how: str, spells: list[float]) -> None:
@@ -152,9 +184,9 @@ def _at_half(port: int, path: str, body: bytes) -> Load:
     return drive(port, path, lambda: body, seconds=2.0, rate=most.rate / 2, connections=CONNECTIONS)
 
 
-def feedback(port: int, log: Path, batches: int) -> None:
+def feedback(port: int, log: Path, batches: int, results: Results) -> None:
     """Feedback in batches of 100 against bare inserts of the same rows into the same database, turn about."""
-    ratios = []
+    ratios, rates = [], []
     for _ in range(5):
         pairs: list[tuple[str, str]] = []
 
@@ -168,8 +200,11 @@ def feedback(port: int, log: Path, batches: int) -> None:
         bare = _bare(log, pairs)
         rate = _told(port, pairs)
         ratios.append(rate / bare)
+        rates.append(rate)
         console.print(f"  feedback {rate:,.0f} events/s, bare inserts {bare:,.0f}/s")
     console.print(f"  feedback ÷ bare inserts: {verdict(sorted(ratios)[2], 0.55)}")
+    results.value("feedback_rate", sorted(rates)[2], "events a second")
+    results.value("feedback_ratio", sorted(ratios)[2], "times", 2)
 
 
 def _told(port: int, pairs: list[tuple[str, str]]) -> float:
@@ -217,15 +252,25 @@ def _bare(log: Path, pairs: list[tuple[str, str]]) -> float:
     return rate
 
 
+def row_sizes(log: Path) -> dict[str, float]:
+    """Bytes of a ranking of 20 and of a click in the log, and in its index of keys."""
+    with contextlib.closing(sqlite3.connect(log)) as database:
+        query = "select avg(length(body) + 2 * length(key)) from events where kind = ?"
+        return {kind: database.execute(query, [kind]).fetchone()[0] for kind in ("rank", "feedback")}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sizes", default="10000,1000000")
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--batches", type=int, default=2000)
+    Results.option(parser)
     options = parser.parse_args()
-    rates = {}
+    rates: dict[int, float] = {}
+    published = Results(options.results)
     for size in map(int, options.sizes.split(",")):
-        console.print(f"[bold]{size:,} contents, durable SQLite")
+        results = published if not rates else Results(None)
+        console.print(f"[bold]{size:,} items, durable SQLite")
         with tempfile.TemporaryDirectory() as name:
             folder, port = Path(name), free_port()
             command = ["-m", "hellinger", "serve", "--port", str(port), "--database", f"sqlite:///{folder}/log.db"]
@@ -236,11 +281,15 @@ def main() -> None:
                     for start in range(0, size, 10_000):
                         items = [{"id": f"content-{j}"} for j in range(start, min(size, start + 10_000))]
                         client.post("/v1/items", json={"items": items}).raise_for_status()
-                rates[size] = rankings(port, process, options.seconds)
-                feedback(port, folder / "log.db", options.batches)
+                rates[size] = rankings(port, process, folder, options.seconds, results)
+                feedback(port, folder / "log.db", options.batches, results)
+                for kind, bytes_ in row_sizes(folder / "log.db").items():
+                    results.value(f"{kind}_bytes", bytes_, "bytes")
     if len(rates) > 1:
         small, large = rates[min(rates)], rates[max(rates)]
-        console.print(f"rank with {max(rates):,} contents ÷ with {min(rates):,}: {large / small:.2f}×")
+        console.print(f"rank with {max(rates):,} items ÷ with {min(rates):,}: {large / small:.2f}×")
+        published.value("flat", large / small, "times", 2)
+    published.write()
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
 ``python benchmarks/soak.py --minutes 60``. A simulated day takes minutes/days; items, with their authors as tags,
 expire after one day. Says how memory and the waits of rankings went, and compares all that was acknowledged with the
-log. Load generator and service share the machine.
+log. Load generator and service share the machine. ``--results`` publishes it; ``--printed FILE --results FILE`` what an
+earlier run has printed.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import contextlib
 import itertools
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -27,6 +29,7 @@ from zlib import crc32
 import httpx
 import numpy as np
 
+from _results import Results
 from _timing import console, show
 from hellinger.ledger import recovery
 from hellinger.store import open_store
@@ -292,6 +295,35 @@ class Soak:
         return good and same
 
 
+def publish(path: Path | None, text: str) -> None:
+    """Write what documents use, from what a run has printed."""
+    text = " ".join(text.split())
+    days = [float(megabytes.replace(",", "")) for megabytes in re.findall(r"day \d+: ([\d,]+) MB", text)]
+
+    def number(pattern: str) -> float:
+        match = re.search(pattern, text)
+        if match is None:
+            raise ValueError(f"what a soak has printed must have {pattern!r}")
+        return float(match[1].replace(",", ""))
+
+    minutes = len(days) * number(r"a day of (\d+) s") / 60  # an earlier run's command is told by what it printed
+    results = Results(path, f"python benchmarks/soak.py --minutes {minutes:g}")
+    results.value("days", len(days))
+    results.value("first", days[0], "MB")
+    results.value("settled", days[SETTLED - 1], "MB")
+    results.value("least", min(days[SETTLED:]), "MB")
+    results.value("most", max(days[SETTLED:]), "MB")
+    results.value("last", days[-1], "MB")
+    results.value("ratio", days[-1] / days[SETTLED - 1], "times", 2)
+    results.value("kills", number(r"(\d+) kills"))
+    results.value("exports", number(r"(\d+) exports"))
+    results.value("rankings", number(r"acknowledged: ([\d,]+) rankings"))
+    results.value("clicks", number(r"rankings and ([\d,]+) clicks"))
+    results.value("log_rankings", number(r"in the log: ([\d,]+) and"))
+    results.value("log_clicks", number(r"in the log: [\d,]+ and ([\d,]+)"))
+    results.write()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=60.0)
@@ -303,13 +335,20 @@ def main() -> None:
     parser.add_argument("--users", type=int, default=20, help="connections that rank")
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--printed", type=Path, help="publish what an earlier run has printed, and run nothing")
+    Results.option(parser)
     options = parser.parse_args()
+    if options.printed is not None:
+        publish(options.results, options.printed.read_text(encoding="utf-8"))
+        return
+    console.record = True
     with tempfile.TemporaryDirectory() as folder:
         soak = Soak(options, Path(folder))
         try:
             asyncio.run(soak.live())
             soak.report()
             good = soak.check()
+            publish(options.results, console.export_text())
         finally:
             if soak.process is not None and soak.process.poll() is None:
                 soak.process.kill()

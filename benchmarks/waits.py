@@ -24,6 +24,7 @@ import httpx
 import numpy as np
 import uvloop
 
+from _results import Results
 from http_load import _Connection
 from service import VARIANTS, free_port, running
 
@@ -31,6 +32,7 @@ RATE = 200
 CONNECTIONS = 32
 QUIET = 1.5
 """Seconds of load before each call, which it is compared with."""
+COLUMNS = ["call", "largest size", "its time", "ranking before: median / longest", "meanwhile", "longer by"]
 AFTERWARDS = 0.5
 """Seconds after a call's answer in which what it left to be done counts as its own."""
 
@@ -49,6 +51,8 @@ class Call(NamedTuple):
     size: str
     make: Callable[[], object]
     prepare: Callable[[], object] = lambda: None
+    waits: bool = False
+    """Whether it is nothing but a wait, whose time says nothing."""
 
 
 # The steady load, in a process of its own ----------------------------------------------------------------------
@@ -132,7 +136,7 @@ class Calls:
             Call("POST /v1/items, new", many, self._add, self._make_new),
             Call("POST /v1/items, unchanged", many, self._add),
             Call("POST /v1/items, one more tag", many, self._add, self._tag),
-            Call("items that expire together", many, lambda: time.sleep(3.0), self._expire_soon),
+            Call("items that expire together", many, lambda: time.sleep(3.0), self._expire_soon, True),
             Call("POST /v1/feedback", f"{many} events", self._feedback, self._rank_much),
             Call("POST /v1/counts", f"{many} rows", self._import),
             Call("hellinger snapshot", whole, self._snapshot),
@@ -240,7 +244,11 @@ def waited(call: Call, port: int, segments: int, folder: Path) -> Waited:
     return Waited(ended - begun, before, during, sum(status != 200 for _, _, status, *_ in found))
 
 
-def measure(items: int, segments: int, rankings: int, repeat: int, only: str) -> list[str]:
+def took(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds >= 1 else f"{1e3 * seconds:.0f} ms"
+
+
+def measure(items: int, segments: int, rankings: int, repeat: int, only: str) -> list[list[str]]:
     """A row of the table for each call: the best of several, for noise of the machine only ever adds."""
     rows = []
     with tempfile.TemporaryDirectory() as name, serving(Path(name)) as (client, port, database):
@@ -253,13 +261,17 @@ def measure(items: int, segments: int, rankings: int, repeat: int, only: str) ->
             best = min(all_of_them, key=lambda each: each.during.longest)
             before = min((each.before for each in all_of_them), key=lambda each: each.longest)
             failed = sum(each.failed for each in all_of_them)
-            rows.append(
-                f"| {call.name} | {call.size} | {best.seconds * 1e3:,.0f} ms "
-                f"| {before.median:.1f} / {before.longest:.1f} ms "
-                f"| {best.during.median:.1f} / {best.during.longest:.1f} ms "
-                f"| {max(0.0, best.during.longest - before.longest):.0f} ms{f' ({failed} failed)' if failed else ''} |"
-            )
-            print(rows[-1], file=sys.stderr, flush=True)
+            above = max(0.0, best.during.longest - before.longest)
+            row = [
+                call.name,
+                call.size,
+                "" if call.waits else took(best.seconds),
+                f"{before.median:.1f} / {before.longest:.1f} ms",
+                f"{best.during.median:.1f} / {best.during.longest:.1f} ms",
+                f"{above:.0f} ms{f' ({failed} failed)' if failed else ''}",
+            ]
+            print("| " + " | ".join(row) + " |", file=sys.stderr, flush=True)
+            rows.append(row)
     return rows
 
 
@@ -270,6 +282,7 @@ def main() -> None:
     parser.add_argument("--rankings", type=int, default=2000, help="in the log before the first call")
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--only", default="", help="calls that have this in their name")
+    Results.option(parser)
     parser.add_argument("--load", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--rate", type=float, default=RATE, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -278,9 +291,10 @@ def main() -> None:
         return
     rows = measure(options.items, options.segments, options.rankings, options.repeat, options.only)
     print(f"{options.items:,} items, {options.segments} segments, {RATE} rankings a second, SQLite\n")
-    print("| call | largest size | its time | ranking undisturbed: median / longest | meanwhile | longest wait above |")
-    print("|---|---|---|---|---|---|")
-    print("\n".join(rows))
+    print("\n".join("| " + " | ".join(row) + " |" for row in (COLUMNS, *rows)))
+    results = Results(options.results)
+    results.table("calls", COLUMNS, rows)
+    results.write()
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ from typing import NamedTuple
 import httpx
 import uvloop
 
+from _results import Results
 from _timing import console
 from http_load import Load, _drive
 from service import VARIANTS, free_port, processor_seconds, running
@@ -114,7 +115,9 @@ def median(values: Sequence[float]) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=1.5)
+    Results.option(parser)
     options = parser.parse_args()
+    results = Results(options.results)
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         server = stack.enter_context(Server(durable=True))
@@ -146,6 +149,10 @@ def main() -> None:
     apart, workers = turns["SQLite, 2 services with a log each"], turns["SQLite, 2 workers"]
     share = median([sum(b.cost) / sum(a.cost) - 1.0 for a, b in zip(apart, workers, strict=True)])
     console.print(f"the same in two workers that both rank: {share:.3f}")
+    results.value("share_idle", ratio, "", 3)
+    results.value("share_busy", share, "", 2)
+    results.value("two_at_share", 2 / (1 + share), "times", 1)
+    results.value("eight_at_share", 8 / (1 + 7 * ratio), "times", 1)
     for one, several in (
         ("SQLite, 1 worker", "SQLite, 2 services with a log each"),
         ("SQLite, 1 worker", "SQLite, 2 workers"),
@@ -154,6 +161,9 @@ def main() -> None:
     ):
         ratio = median([b.rate / a.rate for a, b in zip(turns[one], turns[several], strict=True)])
         console.print(f"rankings a second, {several} ÷ {one}: {ratio:.2f}×")
+        if one == "SQLite, 1 worker":
+            results.value("two_workers" if several == "SQLite, 2 workers" else "two_services", ratio, "times", 2)
+    results.write()
 
 
 if __name__ == "__main__":

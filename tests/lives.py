@@ -22,7 +22,7 @@ from hellinger.events import Event, Logged
 from hellinger.experiment.names import full_name
 from hellinger.ledger import SHOWN, Ledger, spoken_of
 from hellinger.ledger.recovery import differences, fold
-from hellinger.ledger.snapshot import dumped, loaded
+from hellinger.ledger.snapshot import decode, encode
 from hellinger.pool import Leaving
 from ledger_model import KINDS, NAMES, SEGMENTS, START, TAGS, Log, Model
 
@@ -127,7 +127,7 @@ def same_as_rebuilt(copy: Copy, at: int) -> None:
     whole = Ledger(cache=copy.cache)
     fold(whole, copy.log.events, copy.log.thread)
     assert not (found := differences(desk.ledger, whole)), found
-    for ledger in (whole, loaded(dumped(desk.ledger))):
+    for ledger in (whole, decode(encode(desk.ledger))):
         fresh = Desk(ledger, copy.variants, **copy.options | {"seed": desk.seed})
         for each in (desk, fresh):
             each.state.expire(at)
@@ -340,7 +340,7 @@ class Life:
     def restart(self, copy: Copy) -> None:
         copy.flush()
         from_snapshot = self.rng.random() < 0.5
-        copy.start(loaded(dumped(copy.desk.ledger), cache=copy.cache) if from_snapshot else None)
+        copy.start(decode(encode(copy.desk.ledger), cache=copy.cache) if from_snapshot else None)
 
     def compare(self, _: Copy) -> None:
         """When everything is written and everything due has been done, all agree."""

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from hellinger import Pool
 from hellinger.pool import Ranked
-from hellinger.pool._layout import CELLS, NODE, OWNER_SHIFT, PLACE_BITS, TREE, State
+from hellinger.pool._layout import CELLS, NODE, OWNER_SHIFT, PLACE_BITS, TREE, ItemArrays
 
 
 @dataclass
@@ -78,7 +78,7 @@ def rebuilt(pool: Pool, rng: np.random.Generator, **options: Any) -> Pool:
     for part in np.array_split(rng.permutation(len(pool)), 2):
         some = items[part]
         tags = [sorted(pool._tags.sets[number]) for number in some["tags"].tolist()]
-        other.load([names[j] for j in part], some["n"], some["s"], tags=tags or (), order=some["seq"])
+        other.add([names[j] for j in part], some["n"], some["s"], tags=tags or (), order=some["seq"])
     other.hide([name for name, hidden in zip(names, items["hidden"].tolist(), strict=True) if hidden])
     other.rounds = pool.rounds
     if pool.prior is not None:
@@ -113,7 +113,7 @@ def check_cells(pool: Pool) -> int:
     return tallest
 
 
-def _entries(st: State, node: int, height: int, count: int, low: int, high: int) -> list[int]:
+def _entries(st: ItemArrays, node: int, height: int, count: int, low: int, high: int) -> list[int]:
     """The entries below a node, which must lie between two bounds and be as many as its parent says."""
     if height == 0:
         found: list[int] = st.arena[node : node + count].tolist()

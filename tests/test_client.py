@@ -25,6 +25,7 @@ import pytest
 import hellinger
 from hellinger.client import (
     AsyncFeedbackBuffer,
+    BufferFullError,
     CountRow,
     Feedback,
     FeedbackBuffer,
@@ -35,6 +36,12 @@ from hellinger.client import (
     ServiceError,
     UnreachableError,
 )
+from hellinger.engine.settings import Settings
+from hellinger.errors import MissingExtraError
+from hellinger.ledger.errors import EventError
+from hellinger.serve.app import create_app
+from hellinger.serve.keys import Keys
+from hellinger.store.errors import StoreError
 from served import Served, application, serving
 
 QUICK = Retry(times=3, first=0.0, longest=0.0)
@@ -52,6 +59,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 def test_every_call_of_the_client(served: Served, tmp_path: Path) -> None:
     with hellinger.Client(served.url + "/") as client:
         assert client.health().status == "ready"
+        assert client.live()
         strange = ["call/a", "..", "call?#%", "call ü"]
         later = datetime(2100, 1, 1, tzinfo=UTC)
         answer = client.add_items([*strange, NewItem("call-x", ("t",), later, {"title": "X"})])
@@ -95,6 +103,29 @@ def test_every_call_of_the_client(served: Served, tmp_path: Path) -> None:
         rows = list(client.export(since=datetime.now(UTC) - timedelta(days=1)))
         assert [row["item"] for row in rows] == ["call-x"]
         assert client.export_file(tmp_path / "log.parquet").read_bytes()[:4] == b"PAR1"
+        history = client.history("call-x")
+        assert (history.item, history.complete, history.marks[0].what) == ("call-x", True, "added")
+        assert sum(history.variants[ranking.variant].reward) == 3
+        hello = next(client.stream(control="ucb1"))
+        assert (hello.kind, hello.data["experiment"]["control"]) == ("hello", "ucb1")
+
+
+def test_lines_end_at_line_feeds_alone(served: Served) -> None:
+    """Whatever else ends a line of text, as U+2028 does, is a part of an id."""
+    name = "line\u2028paragraph\u2029next\x85end"
+    with hellinger.Client(served.url) as client:
+        client.add_items([name])
+        ranking = client.rank(1, among=[name])
+        rows = [row["item"] for row in client.export() if row["ranking_id"] == ranking.ranking_id]
+        assert rows == [name]
+        assert any("items" in part for part in client.state())
+        client.delete(name)
+
+    async def asynchronously() -> list[str]:
+        async with hellinger.AsyncClient(served.url) as client:
+            return [row["item"] async for row in client.export() if row["ranking_id"] == ranking.ranking_id]
+
+    assert asyncio.run(asynchronously()) == [name]
 
 
 def test_every_call_of_the_async_client(tmp_path: Path) -> None:
@@ -114,6 +145,9 @@ def test_every_call_of_the_async_client(tmp_path: Path) -> None:
             assert (len(buffer), buffer.outcome.accepted) == (0, 2)
             assert (await client.experiment())[ranking.variant].reward == 2
             assert [row["item"] async for row in client.export()] == ranking.ids
+            assert (await client.export_file(tmp_path / "log")).read_bytes()[:4] == b"PAR1"
+            assert (await client.history("0")).marks[0].what == "added"
+            assert await client.live()
             with pytest.raises(ServiceError, match="not_found"):
                 await client.item("nobody")
 
@@ -146,11 +180,66 @@ def test_many_requests_at_once_on_few_connections(served: Served) -> None:
 def test_both_clients_have_the_same_calls() -> None:
     ours, theirs = hellinger.Client, hellinger.AsyncClient
     names = {name for name in dir(ours) if not name.startswith("_")}
-    assert names - {"export_file"} == {name for name in dir(theirs) if not name.startswith("_")}
-    for name in names - {"export_file"}:
+    assert names == {name for name in dir(theirs) if not name.startswith("_")}
+    for name in names:
         one, other = (list(inspect.signature(getattr(kind, name)).parameters) for kind in (ours, theirs))
         assert one == other, name
     assert list(inspect.signature(ours.rank).parameters)[:3] == ["self", "k", "user"]
+
+
+def test_every_route_has_a_method(tmp_path: Path) -> None:
+    asked: set[tuple[str, str]] = set()
+
+    def note(request: httpx.Request) -> httpx.Response:
+        asked.add((request.method, request.url.path))
+        return httpx.Response(400, json={"error": {"code": "noted", "message": "noted"}})
+
+    name = "x"
+    with hellinger.Client("http://localhost", transport=httpx.MockTransport(note)) as client:
+        every: list[Callable[[], Any]] = [
+            client.health,
+            client.live,
+            client.page,
+            client.experiments,
+            client.experiment,
+            client.phases,
+            client.change_experiment,
+            client.series,
+            client.rank,
+            lambda: client.add_items([name]),
+            lambda: client.item(name),
+            lambda: client.history(name),
+            lambda: client.hide(name),
+            lambda: client.unhide(name),
+            lambda: client.delete(name),
+            lambda: client.feedback([]),
+            lambda: client.impressions([]),
+            lambda: client.import_counts("batch", []),
+            lambda: client.start_experiment(name, {}),
+            lambda: client.end_experiment("main"),
+            lambda: list(client.export()),
+            lambda: list(client.state()),
+            lambda: list(client.stream()),
+        ]
+        for call in every:
+            with pytest.raises(ServiceError, match="noted"):
+                call()
+    paths = create_app(Settings(), Keys()).app.openapi()["paths"]
+    routes = {(method.upper(), path) for path, methods in paths.items() for method in methods}
+    routes -= {("GET", "/metrics")}  # for Prometheus
+    named = {(method, path.replace("{name}", "main").replace("{item}", name)) for method, path in routes}
+    assert named == asked
+
+
+def test_errors_have_one_base() -> None:
+    pool: hellinger.Pool[str] = hellinger.Pool()
+    for error in (hellinger.HellingerError, KeyError, ValueError):
+        with pytest.raises(error, match=r"^`id` must be one of those in the pool, but got 'a'$"):
+            pool.stats("a")
+    assert not issubclass(ServiceError, OSError)
+    assert not issubclass(UnreachableError, OSError)
+    for kind in (ServiceError, UnreachableError, BufferFullError, StoreError, EventError, MissingExtraError):
+        assert issubclass(kind, hellinger.HellingerError)
 
 
 def test_a_refusal_says_why(served: Served) -> None:
@@ -400,7 +489,7 @@ def test_a_buffer_keeps_what_the_service_does_not_take() -> None:
     client = hellinger.Client("http://service", transport=httpx.MockTransport(answer), retry=Retry(times=0))
     buffer = FeedbackBuffer(client, size=2, seconds=0.01, limit=3)
     buffer.add(*events(3))
-    with pytest.raises(BufferError, match="events waiting <= 3"):
+    with pytest.raises(BufferFullError, match="events waiting <= 3"):
         buffer.add(*events(1))
     with pytest.raises(UnreachableError):
         buffer.flush()

@@ -14,14 +14,15 @@ import pytest
 from scipy.special import betaln
 
 from hellinger import Bandit, Pool, policy, simulate
-from hellinger.coldstart._world import Site, live
-from hellinger.coldstart.experiment import LAWS
 from hellinger.lab import replay_table
 from hellinger.policies import Prior, Stratum, fit_prior, next_fit
 from hellinger.policies.prior import fit_beta, learn
 from hellinger.pool import SegmentedPool
-from hellinger.pool._store import Store
+from hellinger.pool._store import ItemStore
 from hellinger.testing._suite import refused
+from hellinger.world.laws import LAWS
+from hellinger.world.players import PoolPlayer
+from hellinger.world.site import Clicks, Site, clicks
 from rewards import rewards_of
 
 
@@ -436,8 +437,8 @@ def test_a_pool_fits_what_the_arrays_give() -> None:
     order = np.random.default_rng(45).permutation(s.size)
     expected = fit_prior(s, n, tags=kinds, tag_sets=sets)
     pool = Pool(learn="given", ties="oldest")
-    pool.load(["old"], [7000], [6000], tags=["gone"])
-    pool.load(order, n[order], s[order], tags=[tuple(sets[k]) for k in kinds[order]])
+    pool.add(["old"], [7000], [6000], tags=["gone"])
+    pool.add(order, n[order], s[order], tags=[tuple(sets[k]) for k in kinds[order]])
     pool.remove("old")
     assert pool.prior == Prior()
     assert pool.fit() == expected
@@ -447,7 +448,7 @@ def test_a_pool_fits_what_the_arrays_give() -> None:
     pool.learn()
     assert pool.prior == expected
     plain = Pool(learn="given")
-    plain.load(order, n[order], s[order])
+    plain.add(order, n[order], s[order])
     assert plain.fit() == fit_prior(s, n)
     plain.hide(3)
     assert plain.fit() == fit_prior(s, n)
@@ -460,13 +461,13 @@ def test_pools_with_equal_counts_and_equal_priors_rank_alike() -> None:
     tags = [tuple(sets[k]) for k in kinds]
     rng = np.random.default_rng(47)
     old = Pool(ties="oldest")
-    old.load(range(s.size), n, s, tags=tags)
+    old.add(range(s.size), n, s, tags=tags)
     for _ in range(30):
         shown = [content.id for content in old.serve(20)]
         old.record_many(shown, 0, rng.random(20) < 0.1)
     new = Pool(ties="oldest", learn="given")
     counts = [old.stats(name) for name in old.ids]
-    new.load(old.ids, [c.impressions for c in counts], [c.rewards for c in counts], tags=tags)
+    new.add(old.ids, [c.impressions for c in counts], [c.rewards for c in counts], tags=tags)
     assert old.rank(500) != new.rank(500)
     assert old.prior is not None
     assert len(old.prior.strata) == 3
@@ -495,28 +496,28 @@ def test_a_change_of_strata_moves_only_the_items_concerned(monkeypatch: pytest.M
     kinds = rng.integers(0, 5, n.size)
     tags = [(names[kind],) for kind in kinds]
     moves: list[int] = []
-    settle = Store.settle
+    settle = ItemStore.settle
 
-    def noted(store: Store, slots: Any, done: int = 0) -> None:
+    def noted(store: ItemStore, slots: Any, done: int = 0) -> None:
         moves.append(slots.size)
         settle(store, slots, done)
 
     pool = Pool("cold-start", learn="given")
-    pool.load(range(n.size), n, s, tags=tags)
+    pool.add(range(n.size), n, s, tags=tags)
     pool.hide([int(np.flatnonzero(kinds == 1)[0])])
     before: set[str] = set()
     for chosen in ("c", "bc", "abc", "acd", "e", "", "abcde", "abcde", "bd"):
         strata = tuple(Stratum((name,), 1.0, 4.0 + 2.0 * rng.integers(0, 2)) for name in chosen)
         prior = Prior(1.0, 4.0, 1.0, 100.0, strata)
         with monkeypatch.context() as patch:
-            patch.setattr(Store, "settle", noted)
+            patch.setattr(ItemStore, "settle", noted)
             moves.clear()
             pool.prior = prior
         assert sum(moves) == sum(int((kinds == names.index(name)).sum()) for name in before ^ set(chosen))
         before = set(chosen)
         fresh = Pool("cold-start", learn="given")
         fresh.prior = prior
-        fresh.load(range(n.size), n, s, tags=tags)
+        fresh.add(range(n.size), n, s, tags=tags)
         fresh.hide([int(np.flatnonzero(kinds == 1)[0])])
         for seed in range(3):
             assert pool.rank(n.size, seed=seed) == fresh.rank(n.size, seed=seed)
@@ -528,7 +529,7 @@ def test_a_change_of_strata_moves_only_the_items_concerned(monkeypatch: pytest.M
 def test_a_stratum_ends_with_its_items() -> None:
     s, n, _ = tagged(48, sets=[["x"], ["y"]], sizes=[600, 600])
     pool = Pool()
-    pool.load(range(1200), n, s, tags=[("x",)] * 600 + [("y",)] * 600)
+    pool.add(range(1200), n, s, tags=[("x",)] * 600 + [("y",)] * 600)
     assert pool.prior is not None
     assert [stratum.tags for stratum in pool.prior.strata] == [("x",), ("y",)]
     pool.remove(range(200))
@@ -554,7 +555,7 @@ def test_discounted_counts_are_learned_from_as_they_are_now() -> None:
     """Counts are kept undiscounted and scaled on the way out: the prior must see the scaled ones."""
     s, n = beta_binomial(9, 800, 1.6, 100.0)
     pool = Pool("cold-start", half_life=1.0)
-    pool.load(range(800), n, s)
+    pool.add(range(800), n, s)
     pool.advance(3)
     pool.record_many(list(range(800)), 5, 0)
     assert pool.prior == fit_prior(s / 8, n / 8 + 5)
@@ -562,7 +563,7 @@ def test_discounted_counts_are_learned_from_as_they_are_now() -> None:
 
 def test_the_prior_follows_a_pool_that_has_forgotten_everything() -> None:
     pool = Pool("cold-start", half_life=1.0)
-    pool.load(range(300), np.full(300, 100.0), np.full(300, 1.0))
+    pool.add(range(300), np.full(300, 100.0), np.full(300, 1.0))
     pool.advance(400)  # 2⁻⁴⁰⁰: the scale starts anew
     pool.record_many(list(range(300)), 100, np.random.default_rng(10).binomial(100, 0.3, 300))
     assert pool.prior is not None
@@ -590,9 +591,7 @@ def test_new_contents_start_from_what_contents_like_them_have_done() -> None:
     pool = Pool("cold-start", ties="oldest")
     for first, tag, rate in ((0, "weak", 0.01), (1000, "strong", 0.2)):
         n = np.full(1000, 200)
-        pool.load(
-            range(first, first + 1000), n, rng.binomial(n, rng.beta(50 * rate, 50 * (1 - rate), 1000)), tags=[tag]
-        )
+        pool.add(range(first, first + 1000), n, rng.binomial(n, rng.beta(50 * rate, 50 * (1 - rate), 1000)), tags=[tag])
     pool.add(["weak new"], tags=["weak"])
     pool.add(["strong new"], tags=["strong"])
     pool.add(["late"], tags=["strong"])
@@ -628,12 +627,12 @@ def test_the_prior_follows_the_pool() -> None:
 def test_a_snapshot_has_the_prior_and_the_schedule(learn: Any, tmp_path: Path) -> None:
     s, n, kinds = tagged(49, sets=[["x"], ["y"]], sizes=[600, 600])
     pool = Pool(learn=learn, ties="oldest")
-    pool.load(range(1200), n, s, tags=[("x",) if k else ("y",) for k in kinds])
+    pool.add(range(1200), n, s, tags=[("x",) if k else ("y",) for k in kinds])
     pool.learn()
     due = int(next_fit(n.sum()) - n.sum())
     pool.record(0, impressions=due - 1)
     pool.save(tmp_path / "pool")
-    again = Pool.restore(tmp_path / "pool")
+    again = Pool.load(tmp_path / "pool")
     assert again.prior == pool.prior
     assert again.rank(1200) == pool.rank(1200)
     for each in (pool, again):
@@ -652,20 +651,25 @@ def test_a_snapshot_of_an_older_format_is_refused(tmp_path: Path) -> None:
     text = json.dumps(header | {"format": 4}).encode()
     body = data[:8] + struct.pack("<Q", len(text)) + text + data[16 + length : -32]
     (tmp_path / "pool").write_bytes(body + blake2b(body, digest_size=32).digest())
-    refused(lambda: Pool.restore(tmp_path / "pool"), f"a snapshot must have format {header['format']}", "has 4")
+    refused(lambda: Pool.load(tmp_path / "pool"), f"a snapshot must have format {header['format']}", "has 4")
 
 
 # The long run ----------------------------------------------------------------------------------------
+
+OURS, PAPER = "cold-start", "hellinger-ucb"
+
+
+def lived(name: str, site: Site, rates: np.ndarray, marks: list[int], seed: int) -> list[float]:
+    return clicks(site, PoolPlayer(policy(name), site.items, seed=seed), Clicks(rates, seed), marks)
 
 
 @pytest.mark.parametrize("rates", [[0.5, 0.45], [0.05, 0.04, 0.03, 0.02, 0.01, 0.01], [0.9, 0.8, 0.7, 0.6]])
 def test_never_worse_than_the_paper_in_the_long_run(rates: list[float]) -> None:
     """Few arms and much traffic, where the paper's policy is at home: no more regret than it, paired."""
-    ours, theirs = policy("cold-start").rule, policy("hellinger-ucb").rule
     arms, horizon = len(rates), 10_000
     site = Site(arms, 1)
     truth = np.array(rates)
-    pairs = [[live(rule, site, truth, [horizon], seed)[0] for rule in (ours, theirs)] for seed in range(12)]
+    pairs = [[lived(name, site, truth, [horizon], seed)[0] for name in (OURS, PAPER)] for seed in range(12)]
     difference = np.array([a - b for a, b in pairs])
     error = difference.std(ddof=1) / np.sqrt(difference.size)
     assert difference.mean() > -2 * error - 0.001 * horizon * max(rates)
@@ -675,16 +679,15 @@ def test_never_worse_than_the_paper_in_the_long_run(rates: list[float]) -> None:
     ("law", "least"), [("beta", [1.9, 1.9, 1.3]), ("heavy-tailed", [1.1, 0.85, 0.85]), ("bimodal", [1.9, 1.5, 1.2])]
 )
 def test_few_of_many_are_shown(law: str, least: list[float]) -> None:
-    """Ten of 5,000 contents share all traffic: what a prior thinks unlikely must be tried while there is time.
+    """Ten of 5,000 items share all traffic: what a prior thinks unlikely must be tried while there is time.
 
     Ratio of clicks to those of the paper's policy, mean over seeds. Where a few rates are far above all others, who
-    finds them is chance: one seed in two is lost after 100 impressions for each content, whatever the order of ties.
+    finds them is chance: one seed in two is lost after 100 impressions for each item, whatever the order of ties.
     """
-    ours, theirs = policy("cold-start").rule, policy("hellinger-ucb").rule
-    site = Site(5000, 100, repeats=10)
-    marks = [site.contents * each for each in (30, 100, 300)]
+    site = Site(5000, slots=10, batch=10)
+    marks = [site.items * each for each in (30, 100, 300)]
     ratios = []
     for seed in range(12):
-        rates = LAWS[law](np.random.default_rng([11, seed]), site.contents)
-        ratios.append(np.array(live(ours, site, rates, marks, seed)) / live(theirs, site, rates, marks, seed))
+        rates = LAWS[law](np.random.default_rng([11, seed]), site.items)
+        ratios.append(np.array(lived(OURS, site, rates, marks, seed)) / lived(PAPER, site, rates, marks, seed))
     assert np.all(np.mean(ratios, axis=0) > least)

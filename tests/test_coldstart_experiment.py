@@ -10,18 +10,18 @@ import pytest
 from typer.testing import CliRunner
 
 from hellinger.cli import app
-from hellinger.coldstart import report
-from hellinger.coldstart.experiment import OURS, Plan, Result, compare, run, tasks
+from hellinger.lab import coldstart_report as report
+from hellinger.lab.coldstart import OURS, ColdStartPlan, ColdStartResult, compare, run, tasks
 
-SMALL = Plan(
-    contents=300, slots=5, pages=2, impressions=(5, 20), seeds=2, laws=("beta",), arrivals=30,
+SMALL = ColdStartPlan(
+    items=300, slots=5, pages=2, impressions=(5, 20), seeds=2, laws=("beta",), arrivals=30,
     policies=("oracle", "hellinger-ucb", "thompson, learned prior", OURS),
 )  # fmt: skip
 
 
 def test_results_are_reproducible_and_complete() -> None:
-    results = run(SMALL)
-    assert results == run(SMALL)
+    results = run(SMALL, workers=1)
+    assert results == run(SMALL, workers=1)
     assert {(r.policy, r.arrivals, r.impressions) for r in results} == {
         (name, arrivals, impressions)
         for name in SMALL.policies
@@ -35,8 +35,8 @@ def test_results_are_reproducible_and_complete() -> None:
     assert clicks["oracle", False, 5] < clicks["oracle", False, 20]
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_what_was_done_before_an_end_is_not_done_again(tmp_path: Path, jobs: int) -> None:
+@pytest.mark.parametrize("workers", [1, 2])
+def test_what_was_done_before_an_end_is_not_done_again(tmp_path: Path, workers: int) -> None:
     class EndError(Exception):
         pass
 
@@ -44,33 +44,35 @@ def test_what_was_done_before_an_end_is_not_done_again(tmp_path: Path, jobs: int
         if done == 7:
             raise EndError
 
-    file = tmp_path / "new" / "runs.jsonl"
+    folder = tmp_path / "new" / "parts"
     with pytest.raises(EndError):
-        run(SMALL, jobs=jobs, progress=end, resume=file)
-    lines = file.read_text().splitlines(keepends=True)
-    assert len(lines) >= 7
-    file.write_text("".join(lines[:6]) + lines[6][:30])  # killed while it wrote the seventh
-    told: list[tuple[int, int]] = []
-    results = run(SMALL, progress=lambda *each: told.append(each), resume=file)
+        run(SMALL, workers=workers, progress=end, resume=folder)
+    files = sorted(folder.iterdir())
+    assert len(files) == 7
+    files[6].write_bytes(files[6].read_bytes()[:30])
+    moves: list[tuple[int, int]] = []
+    results = run(SMALL, workers=1, progress=lambda *each: moves.append(each), resume=folder)
     total = len(list(tasks(SMALL)))
-    assert told == [(done, total) for done in range(6, total + 1)]
-    assert results == run(SMALL)
-    told.clear()
-    assert run(SMALL, progress=lambda *each: told.append(each), resume=file) == results
-    assert told == [(total, total)]
+    assert moves == [(done, total) for done in range(6, total + 1)]
+    assert results == run(SMALL, workers=1)
+    moves.clear()
+    assert run(SMALL, progress=lambda *each: moves.append(each), resume=folder) == results
+    assert moves == [(total, total)]
     other = SMALL._replace(pages=1)  # runs of another plan are not taken for these
-    assert run(other, resume=file) == run(other) != results
+    assert run(other, workers=1, resume=folder) == run(other, workers=1) != results
 
 
 def test_a_comparison_with_no_clicks_is_refused() -> None:
     with pytest.raises(ValueError, match="ucb1"):
-        compare([Result("beta", False, "ucb1", 1, (0.0, 0.0)), Result("beta", False, OURS, 1, (1.0, 2.0))])
+        compare(
+            [ColdStartResult("beta", False, "ucb1", 1, (0.0, 0.0)), ColdStartResult("beta", False, OURS, 1, (1.0, 2.0))]
+        )
 
 
 def test_comparisons_are_paired() -> None:
     results = [
-        Result("beta", False, "ucb1", 100, (100.0, 200.0, 400.0)),
-        Result("beta", False, OURS, 100, (150.0, 300.0, 600.0)),
+        ColdStartResult("beta", False, "ucb1", 100, (100.0, 200.0, 400.0)),
+        ColdStartResult("beta", False, OURS, 100, (150.0, 300.0, 600.0)),
     ]
     first, _ = compare(results)
     assert (first.ratio, first.low, first.high) == pytest.approx((1.5, 1.5, 1.5))
@@ -83,7 +85,7 @@ def test_comparisons_are_paired() -> None:
     ("changes", "says"),
     [
         ({"seeds": 1}, "seeds=1"),
-        ({"contents": 5}, "contents=5"),
+        ({"items": 5}, "items=5"),
         ({"laws": ("normal",)}, "normal"),
         ({"policies": ("best",)}, "best"),
         ({"impressions": (0,)}, "impressions"),
@@ -97,18 +99,18 @@ def test_plans_that_make_no_sense(changes: dict[str, object], says: str) -> None
 
 def test_targets_are_judged_where_they_apply() -> None:
     results = [
-        Result("beta", False, "kl-ucb", 100, (100.0, 101.0)),
-        Result("beta", False, "hellinger-ucb", 100, (130.0, 131.0)),
-        Result("beta", False, OURS, 100, (225.0, 226.0)),
-        Result("beta", True, "kl-ucb", 100, (100.0, 101.0)),
-        Result("beta", True, OURS, 100, (100.0, 101.0)),
+        ColdStartResult("beta", False, "kl-ucb", 100, (100.0, 101.0)),
+        ColdStartResult("beta", False, "hellinger-ucb", 100, (130.0, 131.0)),
+        ColdStartResult("beta", False, OURS, 100, (225.0, 226.0)),
+        ColdStartResult("beta", True, "kl-ucb", 100, (100.0, 101.0)),
+        ColdStartResult("beta", True, OURS, 100, (100.0, 101.0)),
     ]
     assert [(t["policy"], t["met"]) for t in report.targets(results)] == [("kl-ucb", True), ("hellinger-ucb", False)]
 
 
 def test_the_command_writes_a_report_that_stands_alone(tmp_path: Path) -> None:
     small = [
-        "--contents",
+        "--items",
         "150",
         "--slots",
         "5",
@@ -121,14 +123,14 @@ def test_the_command_writes_a_report_that_stands_alone(tmp_path: Path) -> None:
         "--laws",
         "beta",
     ]
-    command = ["coldstart", *small, "--arrivals", "20", "--jobs", "1", "--out", str(tmp_path)]
+    command = ["coldstart", *small, "--arrivals", "20", "--workers", "1", "--out", str(tmp_path)]
     result = CliRunner().invoke(app, [*command, "--json"])
     assert result.exit_code == 0, result.output
     told = json.loads(result.stdout)
     assert json.loads((tmp_path / "results.json").read_text()) == told
     assert {c["policy"] for c in told["comparisons"]} >= {"ucb1", "kl-ucb", "hellinger-ucb", "thompson", "oracle"}
     page = (tmp_path / "report.html").read_text()
-    assert "data:image/png;base64," in page
+    assert "data:image/svg+xml;base64," in page
     assert "http" not in page
     text = CliRunner().invoke(app, command)
     assert text.exit_code == 0, text.output

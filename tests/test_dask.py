@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from hellinger.cli import _app
-from hellinger.lab import _simulate, engines, simulate
+from hellinger.lab import _simulate, simulate
+from hellinger.world import runs
 
 pytest.importorskip("distributed", reason="distributed is not installed: the extra `cluster` brings it")
 
@@ -111,13 +112,13 @@ def test_a_cluster_without_workers_is_refused(scheduler: Callable[[int], str]) -
     address = scheduler(0)
     Client(f"tcp://{address}", timeout=60, set_as_default=False).close()  # it listens now
     with pytest.raises(ValueError, match="the cluster must have a worker"):
-        simulate("ucb1", means=[0.5], horizon=10, runs=1, engine=engines.dask(address, timeout=1.0))
+        simulate("ucb1", means=[0.5], horizon=10, runs=1, engine=runs.dask(address, timeout=1.0))
 
 
 def test_an_unreachable_cluster_is_refused(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(engines.dask, "__kwdefaults__", {"timeout": 1.0})
+    monkeypatch.setattr(runs.dask, "__kwdefaults__", {"timeout": 1.0})
     address = f"127.0.0.1:{free_port()}"
     with pytest.raises(ValueError, match=f"must be reachable, but dask://{address} is not"):
         simulate("ucb1", means=[0.5], horizon=10, runs=1, engine=f"dask://{address}")

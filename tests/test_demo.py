@@ -25,9 +25,7 @@ COMMAND = [sys.executable, "-m", "hellinger", "demo"]
 
 
 def test_headless_prints_what_the_service_says_of_the_experiment() -> None:
-    done = subprocess.run(
-        [*COMMAND, "--headless", "200", "--json", "--contents", "2000"], capture_output=True, check=True
-    )
+    done = subprocess.run([*COMMAND, "--headless", "200", "--json", "--items", "2000"], capture_output=True, check=True)
     told = json.loads(done.stdout)
     assert {row["variant"] for row in told["variants"]} == {*PAPER, OURS}
     assert (told["control"], told["title"]) == ("ucb1", "Hellinger demo: the paper's three and our cold-start")
@@ -39,7 +37,7 @@ def test_headless_prints_what_the_service_says_of_the_experiment() -> None:
 
 
 def test_headless_with_months_before_it_prints_a_table(tmp_path: Path) -> None:
-    options = ["--contents", "300", "--days", "2", "--visits", "150", "--variants", "thompson,kl-ucb", "--keep"]
+    options = ["--items", "300", "--days", "2", "--visits", "150", "--variants", "thompson,kl-ucb", "--keep"]
     first = CliRunner().invoke(cli.app, ["demo", "--headless", "20", *options, str(tmp_path)])
     assert first.exit_code == 0, first.output
     assert "2 days: " in first.stdout
@@ -61,7 +59,7 @@ def test_headless_with_months_before_it_prints_a_table(tmp_path: Path) -> None:
 
 
 def test_one_variant_has_no_columns_to_compare_with(tmp_path: Path) -> None:
-    options = ["--contents", "50", "--variants", "ucb1", "--keep", str(tmp_path)]
+    options = ["--items", "50", "--variants", "ucb1", "--keep", str(tmp_path)]
     said = CliRunner().invoke(cli.app, ["demo", "--headless", "20", *options]).stdout
     assert "a ranking counts here once its reward is final" in " ".join(said.split())
     assert "95 % interval" in said
@@ -74,9 +72,9 @@ def test_the_same_seed_plays_the_same_months(tmp_path: Path) -> None:
     for name in ("one", "other"):
         folder = tmp_path / name
         folder.mkdir()
-        demo = Demo(folder, Scene(contents=200, days=1, visits=200, seed=7))
+        demo = Demo(folder, Scene(items=200, days=1, visits=200, seed=7))
         demo.world.start = 1_700_000_000_000  # hours of the day decide how many come
-        demo.world.resume(demo.world.plan, demo.world.start)
+        demo.world.resume(demo.world.users, demo.world.start)
         demo.fast_forward()
         store = open_store(demo.settings.database)
         found.append(recovery.recover(store).series.totals)
@@ -89,7 +87,7 @@ def test_it_opens_on_a_free_port_and_ends_with_ctrl_c() -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        options = ["--port", str(port), "--contents", "200", "--days", "1", "--visits", "100", "--rate", "50"]
+        options = ["--port", str(port), "--items", "200", "--days", "1", "--visits", "100", "--rate", "50"]
         child = subprocess.Popen([*COMMAND, *options], stdout=subprocess.PIPE, text=True, env=os.environ)
         try:
             assert child.stdout is not None
@@ -126,7 +124,7 @@ def test_a_port_that_is_taken_gives_way_to_the_next() -> None:
             bind("127.0.0.1", port, tries=1)
 
 
-@pytest.mark.parametrize("wrong", [{"contents": 0}, {"days": -1}, {"rate": 0}, {"visits": 0}])
+@pytest.mark.parametrize("wrong", [{"items": 0}, {"days": -1}, {"rate": 0}, {"visits": 0}])
 def test_a_scene_that_makes_no_sense_is_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=next(iter(wrong))):
         Scene(**wrong).check()  # type: ignore[arg-type]

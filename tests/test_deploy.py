@@ -8,6 +8,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import yaml
 from hellinger import cli
 from hellinger.engine.settings import Settings
 from hellinger.serve.keys import VARIABLE
+from hellinger.serve.metrics import Metrics
 
 ROOT = Path(__file__).parent.parent
 FILES = [
@@ -178,3 +180,28 @@ def test_systemd_finds_nothing_wrong_with_the_unit() -> None:
     )
     complaints = [line for line in (done.stdout + done.stderr).splitlines() if "hellinger.service" in line]
     assert [line for line in complaints if "is not executable" not in line] == []
+
+
+def test_alerts_and_dashboard_name_metrics_that_exist() -> None:
+    metrics = Metrics()
+    metrics.watch(pool_size=lambda: {"a": 1.0}, **dict.fromkeys(("pending", "store_lag_seconds"), lambda: 0.0))
+    metrics.watch(**dict.fromkeys(("degraded", "snapshot_age_seconds"), lambda: 0.0))
+    metrics.route("POST", "/v1/rank").observe(200, 0.01)
+    known = set(re.findall(r"^(hellinger_\w+)", metrics.page()[0].decode(), re.MULTILINE))
+    (rules,) = _yaml("deploy/alerts.yml")["groups"]
+    board = json.loads((ROOT / "deploy/grafana.json").read_text(encoding="utf-8"))
+    asked = [rule["expr"] for rule in rules["rules"]]
+    asked += [target["expr"] for panel in board["panels"] for target in panel["targets"]]
+    named = {name for expression in asked for name in re.findall(r"\bhellinger_\w+", expression)}
+    assert named
+    assert named <= known
+    assert _yaml("deploy/prometheus.yml")["rule_files"] == ["/etc/prometheus/alerts.yml"]
+
+
+def test_the_workflow_runs_what_the_project_runs() -> None:
+    jobs = _yaml(".github/workflows/ci.yml")["jobs"]
+    assert {"run": ".ci/run"} in jobs["test"]["steps"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    versions = {line.rpartition(" ")[2] for line in project["classifiers"] if "Python :: 3." in line}
+    assert set(jobs["test"]["strategy"]["matrix"]["python"]) == versions
+    assert yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))["version"] == project["version"]

@@ -403,13 +403,13 @@ def test_rounds_count_what_has_gone() -> None:
 def loads_of(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Pool, int]]:
     """What pools take in from now on: each pool, and how many items at once."""
     loads: list[tuple[Pool, int]] = []
-    load = Pool.load
+    add = Pool.add
 
     def counting(self: Pool, ids: Any, *args: Any, **options: Any) -> None:
         loads.append((self, len(ids)))
-        load(self, ids, *args, **options)
+        add(self, ids, *args, **options)
 
-    monkeypatch.setattr(Pool, "load", counting)
+    monkeypatch.setattr(Pool, "add", counting)
     return loads
 
 

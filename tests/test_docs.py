@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import os
 import re
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 import typer
 
 import hellinger
+import pages
 from hellinger import cli, experiment, families, lab, policies, pool, theory
 from hellinger.engine.settings import Settings, Shown
 from hellinger.policies import balls, levels
@@ -191,13 +193,95 @@ def test_make_targets_exist(page: Path) -> None:
     assert named <= targets
 
 
-def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
+# Tables ----------------------------------------------------------------------------------------------
+
+
+def _cells(line: str) -> int:
+    """Columns of a row of a table: bars that are neither escaped nor part of code."""
+    return len(re.findall(r"(?<!\\)\|", re.sub(r"`[^`]*`", "", line))) - 1
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_lines_with_bars_are_tables(page: Path) -> None:
+    lines = ["", *_FENCED.sub("", page.read_text(encoding="utf-8")).splitlines(), ""]
+    for number, line in enumerate(lines):
+        if not line.startswith("|"):
+            continue
+        if not lines[number - 1].startswith("|"):
+            assert lines[number - 1] == "", f"{page.name}: an empty line must stand before {line}"
+            assert re.fullmatch(r"\|(:?-+:?\|)+", lines[number + 1]), f"{page.name}: no line of dashes below {line}"
+            columns = _cells(line)
+        assert _cells(line) == columns, f"{page.name}: {columns} cells are wanted in {line}"
+
+
+# The site --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
     environ = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
     built = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, check=False)
     assert built.returncode == 0, built.stdout + built.stderr
-    text = (tmp_path / "site" / "api.html").read_text(encoding="utf-8")
+    return folder
+
+
+def _prose(page: Path) -> str:
+    """What a page of the site shows, its code left out."""
+    text = re.sub(r"<(script|style|pre|code)\b.*?</\1>", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    return html.unescape(re.sub(r"<[^>]*>", "", text))
+
+
+def test_the_site_has_the_api(site: Path) -> None:
+    text = (site / "api.html").read_text(encoding="utf-8")
     assert all(f"hellinger.{name}" in text for name in ("Bandit", "theory", "client"))
-    for page in (tmp_path / "site").glob("*.html"):
-        fetched = re.search(r'(?:src|href)="https?://[^"]*\.(?:js|css|woff2?)"', page.read_text(encoding="utf-8"))
+    assert "<blockquote>" not in text, "an example outside of a section is code too"
+
+
+def test_the_site_fetches_nothing(site: Path) -> None:
+    for page in site.glob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        fetched = re.search(r"<(?:script|link|img|iframe)[^>]*(?:src|href)=[\"']?(?:https?:)?//[^>]*>", text)
         assert fetched is None, fetched
+
+
+def test_the_site_shows_no_markup(site: Path) -> None:
+    for page in site.glob("*.html"):
+        text = _prose(page)
+        for raw in (
+            r":(?:attr|class|data|exc|func|meth|mod):",
+            r"\.\. math::",
+            r"\\[a-zA-Z(\[]",
+            r"\$",
+            r"\|---",
+            "<!--",
+        ):
+            found = re.search(f".*{raw}.*", text)
+            assert found is None, f"{page.name}: {found}"
+    assert (site / "theory.html").read_text(encoding="utf-8").count("<math") > 100
+
+
+def test_a_formula_that_cannot_be_shown_is_refused() -> None:
+    assert "<mo>∑" in html.unescape(pages.formula(r"\sum_i \Big\lbrace x \Big\rbrace", "block"))
+    with pytest.raises(ValueError, match="nosuch"):
+        pages.formula(r"\nosuch{x}", "inline")
+
+
+def test_the_site_is_searched_from_a_file(site: Path) -> None:
+    assert (site / "search" / "search_index.js").read_text(encoding="utf-8").startswith("var __index = {")
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    chromium = Path("/usr/bin/chromium")
+    if not chromium.exists():
+        pytest.skip(f"there is no {chromium}")
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=str(chromium), args=["--no-sandbox"])
+        page = browser.new_page()
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+        page.set_default_timeout(120_000)  # the machine may have other tests to run
+        page.goto((site / "index.html").as_uri())
+        page.get_by_label("Search").first.fill("Bhattacharyya")
+        page.wait_for_selector(".md-search-result__item a[href*='theory.html']", state="attached")
+        browser.close()
+    assert all(url.startswith(("file:", "data:", "about:")) for url in asked)

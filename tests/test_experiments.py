@@ -21,9 +21,9 @@ from hellinger.experiment import readout
 from hellinger.experiment.names import full_name
 from hellinger.ledger import BUCKETS, Ledger, Shares, Users, starting
 from hellinger.serve import sentences, standing
-from hellinger.traffic.contents import from_law
 from hellinger.traffic.months import Log, play
-from hellinger.traffic.world import Plan, World
+from hellinger.world.laws import from_law
+from hellinger.world.users import UserModel, World
 from test_phases import item, played
 
 DAY = 24 * 3_600_000
@@ -386,7 +386,7 @@ def test_an_older_phase_reads_as_one_with_what_is_usual() -> None:
 def test_a_ramp_on_the_demos_site_raises_no_alarm() -> None:
     """1 %, 10 %, then half of the traffic, a day each, looked at all the time."""
     settings = Settings(variants={"new": "cold-start", "old": "ucb1"}, variant_weights={"new": 1, "old": 99}, seed=1)
-    world = World(Plan(visits=2500.0, abort=0.0), from_law("bimodal"), contents=200, seed=1, start=1_700_000_000_000)
+    world = World(UserModel(visits=2500.0, abort=0.0), from_law("bimodal"), items=200, seed=1, start=1_700_000_000_000)
     desk, log = make_desk(settings, Ledger(), b"salt"), Log(0)
     ramp = [{"new": 1.0, "old": 99.0}, {"new": 10.0, "old": 90.0}, {"new": 1.0, "old": 1.0}]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from hellinger import figures, simulate, theory
+from hellinger.figures import _style
 from hellinger.lab import Result
 
 SPECS = ["hellinger-ucb", "kl-ucb", "ucb1"]
@@ -189,3 +192,27 @@ def test_pyplot_is_never_loaded() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_page_has_the_colours_of_the_figures() -> None:
+    text = (Path(_style.__file__).parents[1] / "serve" / "page" / "charts.js").read_text(encoding="utf-8")
+    light = re.search(r"const LIGHT = (\[.*?\]);", text)
+    habitual = re.search(r"const HABITUAL = \{(.*?)\};", text)
+    assert light is not None
+    assert habitual is not None
+    assert json.loads(light[1]) == list(_style._PALETTE)
+    pairs = dict(re.findall(r'"?([\w-]+)"?: (\d+)', habitual[1]))
+    assert {name: int(place) for name, place in pairs.items()} == _style._HABITUAL
+
+
+def test_shares_have_a_panel_for_each_setting_and_the_policies_colours() -> None:
+    points = np.array([[10.0, 0.3], [100.0, 0.6]])
+    panels = [figures.SharePanel(title, dict.fromkeys(SPECS, points)) for title in ("one", "two", "three")]
+    figure = figures.draw_shares(panels, of="the oracle's", first="kl-ucb", columns=2)
+    shown = [axes for axes in figure.axes if axes.get_title(loc="left")]
+    assert [axes.get_title(loc="left") for axes in shown] == ["one", "two", "three"]
+    for line in shown[2].lines:
+        assert line.get_color() == figures.colours(SPECS)[str(line.get_label())]
+    assert max(shown[0].lines, key=lambda line: line.get_linewidth()).get_label() == "kl-ucb"
+    with pytest.raises(ValueError, match="at least one panel"):
+        figures.draw_shares([], of="nobody's")

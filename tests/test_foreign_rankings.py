@@ -48,7 +48,7 @@ def test_places_of_items_give_the_ledger_that_their_names_give(seed: int) -> Non
         by_place = _folded(events, batch=batch, cache=cache)
         assert differences(by_place, by_name) == []
         assert by_place.series.as_json() == by_name.series.as_json()
-        for name in set(by_place.requests.held) & set(by_name.requests.held):
+        for name in set(by_place.requests.recent) & set(by_name.requests.recent):
             one, other = by_place.requests.find(name), by_name.requests.find(name)
             assert one is not None
             assert other is not None
@@ -93,14 +93,14 @@ def test_a_request_is_read_when_it_is_asked_for() -> None:
         requests.put_unread(name, START, _ranking())
     assert len(requests) == 4
     requests.evict()
-    assert list(requests.held) == ["b", "c", "d"]
+    assert list(requests.recent) == ["b", "c", "d"]
     unread = requests.bytes
     found = requests.get("b")
     assert found is not None
     assert (found.whose, found.at, found.items, found.through) == (("one", ""), START, ("a",), 1)
     assert requests.find("b") is found
     assert requests.bytes - found.size == unread * 2 // 3
-    assert list(requests.held) == ["c", "d", "b"]
+    assert list(requests.recent) == ["c", "d", "b"]
     requests.put_unread("b", START, _ranking())
     assert requests.bytes == unread
     requests.put("b", Request("one", "", START, 1, ("a",), counted=True))

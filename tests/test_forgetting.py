@@ -16,7 +16,7 @@ from hellinger.engine.state import HOUR
 from hellinger.experiment import Split
 from hellinger.ledger import Ledger
 from hellinger.ledger.recovery import differences, fold
-from hellinger.ledger.snapshot import _blocks, dumped, loaded
+from hellinger.ledger.snapshot import _blocks, decode, encode
 from hellinger.pool import Leaving
 from ledger_model import START, Log, Model
 from lives import Copy, same_as_rebuilt
@@ -316,7 +316,7 @@ def test_a_snapshot_of_version_2() -> None:
     copy.rank(3)
     copy.flush()
     copy.chores(START + 10)
-    old = loaded([as_version_2(b"".join(dumped(copy.desk.ledger)))])
+    old = decode([as_version_2(b"".join(encode(copy.desk.ledger)))])
     assert differences(copy.desk.ledger, old) == []
     assert old.catalogue.tag_sets == [(), ("x",), ("y",), ()]
     fresh = Copy(copy.log, split=ONE, forget_after=HOUR)
@@ -339,7 +339,7 @@ def test_a_snapshot_between_leaving_and_being_forgotten() -> None:
     copy.turn("a", "deleted")
     copy.chores(START + 10)
     again = Copy(copy.log, split=ONE, forget_after=HOUR)
-    again.start(loaded(dumped(copy.desk.ledger)))
+    again.start(decode(encode(copy.desk.ledger)))
     assert again.desk.chores(START + HOUR + 9) == []
     copy.chores(START + HOUR + 10)
     copy.add("other", "another", tags=["x"])

@@ -14,7 +14,7 @@ from hellinger import policies, simulate
 from hellinger.cli import app
 from hellinger.lab import Problem
 from hellinger.lab import leaderboard as lab
-from hellinger.lab.leaderboard import CONTESTS, Contest, Standing, leaderboard
+from hellinger.lab.leaderboard import CONTESTS, Contest, ContestResult, leaderboard
 
 SMALL = (
     Contest("two", "Two arms", "bernoulli", (0.5, 0.1), 200),
@@ -111,7 +111,7 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
 
 
 def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def small(*arguments: Any, **named: Any) -> list[Standing]:
+    def small(*arguments: Any, **named: Any) -> list[ContestResult]:
         standings = leaderboard(*arguments, **named, contests=SMALL)
         standings[0].left_out["absent"] = "a reason"
         return standings

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hellinger.events import Logged
 from hellinger.ledger import HIDDEN, Ledger, Request, Requests, TimeSeries, UnknownKindError, placed, series
 from hellinger.ledger.recovery import differences, fold
-from hellinger.ledger.snapshot import dumped, loaded
+from hellinger.ledger.snapshot import decode, encode
 from ledger_model import START, Command, Log, Model, commands, written
 
 quick = settings(max_examples=60, deadline=None)
@@ -65,11 +65,11 @@ def test_a_snapshot_taken_anywhere_goes_on_alike(happenings: list[Command], cut:
     start = Log()
     start.events = log.events[:cut]
     whole = folded(start)
-    parts = list(dumped(whole))
+    parts = list(encode(whole))
     assert all(0 < len(part) <= 1 << 20 for part in parts)
-    again = loaded(parts, cache=cache)
+    again = decode(parts, cache=cache)
     assert differences(whole, again) == []
-    assert b"".join(dumped(again)) == b"".join(dumped(loaded(dumped(again))))
+    assert b"".join(encode(again)) == b"".join(encode(decode(encode(again))))
     Model(log.events).check(folded(log, ledger=again))
 
 
@@ -324,12 +324,12 @@ def test_remembered_rankings_are_limited_in_bytes_and_share_their_names() -> Non
     ledger = Ledger()
     ledger.apply(placed(log))
     own = {id(name) for name in ledger.catalogue.ids}
-    assert {id(item) for name in ledger.requests.held for item in _found(ledger, name).items} <= own
+    assert {id(item) for name in ledger.requests.recent for item in _found(ledger, name).items} <= own
     assert len(ledger.requests) == 20
     ledger.requests.set_memory(ledger.requests.bytes // 2)
     assert len(ledger.requests) == 10
-    assert list(ledger.requests.held) == [event.key for event in log[-10:]]
+    assert list(ledger.requests.recent) == [event.key for event in log[-10:]]
     assert ledger.requests.bytes <= ledger.requests.most_bytes
     ledger.requests.pin([log[-10].key])
     ledger.requests.set_memory(0)
-    assert list(ledger.requests.held) == [log[-10].key]
+    assert list(ledger.requests.recent) == [log[-10].key]

@@ -119,6 +119,7 @@ def test_the_overview_is_drawn_with_data(watched: Watched) -> None:
     assert page.locator("#curve path.js-line").count() == 3  # and not only handed over
     told = httpx.get(f"{watched.url}/v1/experiments/main").json()
     assert sentence(page) == told["sentence"]
+    assert page.locator("#next").inner_text().replace("\u2060", "") == told["next"]
     rows = page.locator("#board tbody tr")
     assert rows.count() == 3
     for number, row in enumerate(sorted(told["variants"], key=lambda row: -row["rate"])):

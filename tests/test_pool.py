@@ -18,9 +18,7 @@ def filled(spec: str = "hellinger-ucb", **options: Any) -> Pool:
     rng = np.random.default_rng(2)
     n = rng.integers(0, 60, 200)
     pool = Pool(spec, **options)
-    pool.load(
-        range(200), n, rng.binomial(n, 0.1), tags=[["even"] if i % 2 == 0 else ["odd", "all"] for i in range(200)]
-    )
+    pool.add(range(200), n, rng.binomial(n, 0.1), tags=[["even"] if i % 2 == 0 else ["odd", "all"] for i in range(200)])
     return pool
 
 
@@ -39,8 +37,8 @@ BAD: list[tuple[str, Callable[[Pool], object], str]] = [
     ("negative rewards", lambda p: p.record(1, impressions=1, rewards=-1), r"-1\.0"),
     ("more rewards than impressions", lambda p: p.record(0, impressions=1, rewards=100), "rewards=1"),
     ("more rewards among many", lambda p: p.record_many([1, 2, 2], [1, 1, 1], [1, 0, 500]), "rewards=5"),
-    ("more rewards loaded", lambda p: p.load([1000, 1001], [1, 1], [0, 2]), "rewards=2"),
-    ("rewards without impressions", lambda p: p.load([1000], [0], [1]), "rewards=1 for impressions=0"),
+    ("more rewards loaded", lambda p: p.add([1000, 1001], [1, 1], [0, 2]), "rewards=2"),
+    ("rewards without impressions", lambda p: p.add([1000], [0], [1]), "rewards=1 for impressions=0"),
     ("duplicate add", lambda p: p.add([1000, 5]), "5"),
     ("double add", lambda p: p.add([1000, 1000]), "1000"),
     ("duplicate string", lambda p: p.add(["x", "x"]), "'x'"),
@@ -55,7 +53,6 @@ BAD: list[tuple[str, Callable[[Pool], object], str]] = [
     ("infinite rewards", lambda p: p.record(1, impressions=1, rewards=math.inf), "inf"),
     ("wrong length", lambda p: p.record_many([1, 2], [1, 1, 1]), r"\(3,\)"),
     ("words for numbers", lambda p: p.record_many([1], "many"), "many"),
-    ("a string of ids", lambda p: p.load("abc", 0, 0), "abc"),
     ("a tag that is none", lambda p: p.add([1000], tags=[[1]]), "1"),  # type: ignore[arg-type]
     ("too few tag sets", lambda p: p.add([1000, 1001], tags=[["a"]]), "2 ids"),
     ("time running backwards", lambda p: p.advance(-1), "-1"),
@@ -147,8 +144,8 @@ def test_too_many_reward_sums_fall_back_to_a_scan(monkeypatch: pytest.MonkeyPatc
     rng = np.random.default_rng(0)
     scores = []
     pool = Pool("hellinger-ucb", ties="oldest")
-    pool.load(range(100), 10, rng.random(100))
-    assert pool.explain().startswith("scan of all 100 contents: 100 distinct reward sums")
+    pool.add(range(100), 10, rng.random(100))
+    assert pool.explain().startswith("scan of all 100 items: 100 distinct reward sums")
     scores = [content.score for content in pool.rank(100)]
     assert scores == sorted(scores, reverse=True)
     pool.record(3, impressions=5)
@@ -165,21 +162,21 @@ def test_explaining_a_scan(spec: str, says: str) -> None:
 
 def test_negative_rewards_need_a_scan() -> None:
     pool = Pool("hellinger-ucb", family="gaussian")
-    pool.load(["a", "b"], [1, 4], [-2.0, -2.0])
+    pool.add(["a", "b"], [1, 4], [-2.0, -2.0])
     assert "may be negative" in pool.explain()
     assert pool.rank(1)[0].id == "a" if pool.stats("a").score > pool.stats("b").score else "b"
 
 
 def test_counts_of_a_family_without_upper_end() -> None:
     pool = Pool("kl-ucb", family="poisson")
-    pool.load(["a", "b"], [10, 10], [25, 11])
+    pool.add(["a", "b"], [10, 10], [25, 11])
     assert [content.id for content in pool.rank(2)] == ["a", "b"]
 
 
 def test_memory_of_a_content() -> None:
     pool = Pool("hellinger-ucb")
     n = np.arange(200_000) % 500
-    pool.load(range(200_000), n, n // 20)
+    pool.add(range(200_000), n, n // 20)
     assert pool.memory() <= 100 * len(pool)
 
 
@@ -188,14 +185,14 @@ def test_a_worn_pool_wastes_nothing_and_ranks_exactly(ties: Literal["random", "o
     rng = np.random.default_rng(1)
     pool, twin = Pool("hellinger-ucb", seed=1, ties=ties), Pool("hellinger-ucb", seed=1, ties=ties)
     n, s = rng.integers(0, 501, 10_000), np.zeros(10_000, np.int64)
-    pool.load(range(10_000), n, s)
+    pool.add(range(10_000), n, s)
     for _ in range(20):
         shown = rng.integers(0, 10_000, 100_000)
         clicks = rng.random(shown.size) < 0.02
         pool.record_many(shown, 1, clicks)
         n, s = n + np.bincount(shown, minlength=n.size), s + np.bincount(shown, clicks, minlength=n.size).astype(int)
     assert pool.memory() <= 100 * len(pool)
-    twin.load(range(10_000), n, s)
+    twin.add(range(10_000), n, s)
     assert [row.score for row in pool.rank(5000)] == [row.score for row in twin.rank(5000)]
     if ties == "oldest":
         assert pool.rank(5000) == twin.rank(5000)
@@ -206,7 +203,7 @@ def test_a_worn_pool_wastes_nothing_and_ranks_exactly(ties: Literal["random", "o
 def test_pick_is_serve_in_columns(strings: bool, count: bool) -> None:
     pools = [SegmentedPool("hellinger-ucb", enough=30, seed=1) for _ in range(2)]
     for pool in pools:
-        pool.load([f"c{j}" for j in range(50)] if strings else range(50), 2, 1)
+        pool.add([f"c{j}" for j in range(50)] if strings else range(50), 2, 1)
     for segment in ("", "x", "x", "y", ""):
         ranked = pools[0].serve(9, segment, exclude=[3, "c3"], count=count)
         names, scores = pools[1].pick(9, segment, exclude=[3, "c3"], count=count)
@@ -221,7 +218,7 @@ def test_a_pool_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hellinger.pool._store.MOST_ITEMS", 3)
     pool = Pool("hellinger-ucb")
     pool.add(["a", "b"])
-    with pytest.raises(ValueError, match="at most 3 contents, but would have 4"):
+    with pytest.raises(ValueError, match="at most 3 items, but would have 4"):
         pool.add(["c", "d"])
     pool.add("c")
     assert pool.ids == ["a", "b", "c"]
@@ -351,7 +348,7 @@ def test_graduation_by_impressions() -> None:
 
 def test_leaving_beyond_hope() -> None:
     pool = Pool("hellinger-ucb", leaving=Leaving(share=0.8))
-    pool.load(["good", "bad", "new"], [1000, 1000, 2], [200, 1, 2])
+    pool.add(["good", "bad", "new"], [1000, 1000, 2], [200, 1, 2])
     pool.sweep()
     assert [(gone.id, gone.reason) for gone in pool.departures()] == [("bad", "outclassed")]
     assert pool.ids == ["good", "new"]
@@ -404,7 +401,7 @@ def test_a_restored_pool_goes_on_alike(spec: str, options: dict[str, Any], tmp_p
     pool.advance(1)
     pool.remove([7, 8])
     pool.save(tmp_path / "pool")
-    again = Pool.restore(tmp_path / "pool")
+    again = Pool.load(tmp_path / "pool")
     for p in (pool, again):
         p.record("word", impressions=2, rewards=1)
     assert again.rank(500) == pool.rank(500)
@@ -424,10 +421,10 @@ def test_a_damaged_snapshot_is_refused(tmp_path: Path) -> None:
     for place in (0, 9, 40, len(good) // 2, len(good) - 1):
         path.write_bytes(good[:place] + bytes([good[place] ^ 1]) + good[place + 1 :])
         with pytest.raises(ValueError, match=r"damaged|no pool's snapshot"):
-            Pool.restore(path)
+            Pool.load(path)
     for length in (0, 10, len(good) - 1):
         path.write_bytes(good[:length])
         with pytest.raises(ValueError, match=r"damaged|no pool's snapshot"):
-            Pool.restore(path)
+            Pool.load(path)
     path.write_bytes(good)
-    assert len(Pool.restore(path)) == 200
+    assert len(Pool.load(path)) == 200

@@ -45,7 +45,7 @@ def test_stats_and_rank_agree_right_after_loading() -> None:
     rng = np.random.default_rng(1)
     n = rng.integers(50, 200, 1000)
     pool = Pool()
-    pool.load(range(1000), n, rng.binomial(n, 0.03))
+    pool.add(range(1000), n, rng.binomial(n, 0.03))
     assert pool.stats(0).score == next(content.score for content in pool.rank(1000) if content.id == 0)
 
 
@@ -71,7 +71,7 @@ def test_ids_from_a_generator_reach_every_segment() -> None:
 @pytest.mark.parametrize("options", [{}, {"window": 4.0, "buckets": 2}, {"half_life": 2.0}])
 def test_a_blank_pool_has_the_contents_and_no_history(options: dict[str, float]) -> None:
     pool = Pool("hellinger-ucb", ties="oldest", **options)  # type: ignore[arg-type]
-    pool.load(["a", "b", "c"], [5, 50, 0], [1, 2, 0], tags=[["x"], ["y"], ["x"]])
+    pool.add(["a", "b", "c"], [5, 50, 0], [1, 2, 0], tags=[["x"], ["y"], ["x"]])
     pool.hide("c")
     pool.advance(3.0)
     pool.add("d")
@@ -111,7 +111,7 @@ def test_contents_that_expire_leave_every_segment() -> None:
 def test_ids_beyond_63_bits_are_refused_not_wrapped() -> None:
     pool = Pool("ucb1")
     with pytest.raises(ValueError, match="2"):
-        pool.load(np.array([2**63 + 5], np.uint64), 0, 0)
+        pool.add(np.array([2**63 + 5], np.uint64), 0, 0)
     assert len(pool) == 0
 
 

@@ -47,7 +47,7 @@ class Comparison(RuleBasedStateMachine):
         if free:
             name = data.draw(st.sampled_from(free))
             s = int(share * n)
-            self.pool.load([name], [n], [s])
+            self.pool.add([name], [n], [s])
             self.model.contents[name] = Content(n, s)
             self.model.rounds += n
 
@@ -136,7 +136,7 @@ def test_many_contents_with_large_counts(spec: str) -> None:
     s = np.floor(n * rng.beta(1, 20, 3000))
     n[:500], s[:500] = 1000, rng.integers(0, 40, 500)  # crowds with equal counts
     pool = Pool(spec, seed=1, ties="oldest")
-    pool.load(range(3000), n, s)
+    pool.add(range(3000), n, s)
     ranked = pool.rank(3000)
     model = Model({i: Content(a, b) for i, (a, b) in enumerate(zip(n, s, strict=True))}, float(n.sum()))
     model.check(pool, ranked, 3000, model.index(pool))
@@ -151,7 +151,7 @@ def test_skipping_thousands_of_cells_or_equals(ties: str, crowd: int) -> None:
     n = rng.permutation(4000).astype(float) // crowd
     s = np.zeros(4000)
     pool = Pool("ucb1", seed=1, ties=ties)  # type: ignore[arg-type]
-    pool.load(range(4000), n, s)
+    pool.add(range(4000), n, s)
     model = Model({i: Content(a) for i, a in enumerate(n)}, float(n.sum()))
     seen = [content.id for content in pool.rank(3000)]
     for _ in range(2):
@@ -162,8 +162,8 @@ def test_ties_are_broken_uniformly() -> None:
     """Contents of equal index, in one cell and in several, come first equally often."""
     first = np.zeros(6)
     pool = Pool("hellinger-ucb", seed=8)
-    pool.load(range(6), [0, 0, 0, 1, 2, 1], [0, 0, 0, 1, 2, 1])  # all have the index 1
-    pool.load([6], [1000], [0])
+    pool.add(range(6), [0, 0, 0, 1, 2, 1], [0, 0, 0, 1, 2, 1])  # all have the index 1
+    pool.add([6], [1000], [0])
     pairs = set()
     for _ in range(3000):
         a, b = pool.serve(2, count=False)

@@ -44,7 +44,7 @@ class Life:
         numbers = self.rng.permutation(numbers + back).tolist()
         n = self.rng.integers(0, 4, len(numbers))
         tags = [TAGS[j] for j in self.rng.integers(0, len(TAGS), len(numbers))]
-        self.pool.load([self.id(j) for j in numbers], n, self.rng.binomial(n, 0.2), tags=tags, order=numbers)
+        self.pool.add([self.id(j) for j in numbers], n, self.rng.binomial(n, 0.2), tags=tags, order=numbers)
 
     def remove(self, most: int) -> None:
         left = self.some(most)
@@ -175,7 +175,7 @@ def test_ties_are_uniform_over_seeds(log2: int, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("hellinger.pool._layout.NODE_LOG2", log2)
     pool = Pool("hellinger-ucb")
     n = np.repeat([0, 1, 2, 3], [20, 6, 3, 1])
-    pool.load(range(30), n, n)
+    pool.add(range(30), n, n)
     rounds = 30_000
     pairs = np.zeros((30, 30))
     follows = np.zeros((30, 30))
@@ -198,11 +198,11 @@ def test_ties_are_uniform_over_seeds(log2: int, monkeypatch: pytest.MonkeyPatch)
 
 def test_arrival_numbers_decide_who_is_oldest() -> None:
     pool = Pool("ucb1", ties="oldest")
-    pool.load(["a", "b", "c"], 0, 0, order=[7, 3, 5])
+    pool.add(["a", "b", "c"], 0, 0, order=[7, 3, 5])
     assert pool.ids == ["b", "c", "a"]
     pool.add("d")
     pool.remove("b")
-    pool.load(["e"], 0, 0, order=[4])
+    pool.add(["e"], 0, 0, order=[4])
     assert pool.ids == [row.id for row in pool.rank(9)] == ["e", "c", "a", "d"]
 
 
@@ -220,9 +220,9 @@ def test_arrival_numbers_decide_who_is_oldest() -> None:
 )
 def test_arrival_numbers_that_cannot_be(order: Any, says: str) -> None:
     pool = Pool("ucb1")
-    pool.load(["x", "y"], 0, 0, order=[2, 4])
+    pool.add(["x", "y"], 0, 0, order=[2, 4])
     with pytest.raises(ValueError, match=says):
-        pool.load(["a", "b"], 0, 0, tags=["new"], order=order)
+        pool.add(["a", "b"], 0, 0, tags=["new"], order=order)
     assert pool.ids == ["x", "y"]
     assert len(pool._tags) == 1
     pool.add("z")
@@ -232,28 +232,28 @@ def test_arrival_numbers_that_cannot_be(order: Any, says: str) -> None:
 def test_numbers_that_are_ids_need_no_search() -> None:
     pool = Pool("ucb1")
     by_id = []
-    pool.load([3, 8, 5], 0, 0, order=[3, 8, 5])
+    pool.add([3, 8, 5], 0, 0, order=[3, 8, 5])
     by_id.append(pool._store.numbered_by_id)
     pool.remove(5)
-    pool.load([5, 4], 0, 0, order=[5, 4])
+    pool.add([5, 4], 0, 0, order=[5, 4])
     by_id.append(pool._store.numbered_by_id)
     assert pool.ids == [3, 4, 5, 8]
     with pytest.raises(ValueError, match="got 4"):
-        pool.load([4], 0, 0, order=[4])
-    pool.load([1], 0, 0, order=[2])
+        pool.add([4], 0, 0, order=[4])
+    pool.add([1], 0, 0, order=[2])
     by_id.append(pool._store.numbered_by_id)
     assert by_id == [True, True, False]
     with pytest.raises(ValueError, match="got 2"):
-        pool.load([2], 0, 0, order=[2])
+        pool.add([2], 0, 0, order=[2])
 
 
 def test_a_window_takes_only_new_numbers() -> None:
     pool = Pool("ucb1", window=2, buckets=2)
-    pool.load(["a"], 3, 1, order=[4])
+    pool.add(["a"], 3, 1, order=[4])
     pool.remove("a")
     with pytest.raises(ValueError, match=r"5 <= order.*order=4"):
-        pool.load(["a"], 3, 1, order=[4])
-    pool.load(["a"], 3, 1, order=[5])
+        pool.add(["a"], 3, 1, order=[4])
+    pool.add(["a"], 3, 1, order=[5])
     pool.advance(2)
     assert pool.stats("a")[:2] == (0, 0)
 
@@ -264,13 +264,13 @@ def test_a_window_takes_only_new_numbers() -> None:
 @pytest.mark.parametrize("spec", ["hellinger-ucb", "imed"])
 def test_counts_that_are_set(spec: str) -> None:
     pool = Pool(spec, ties="oldest")
-    pool.load(["a", "b", "c"], [10, 20, 30], [1, 2, 3])
+    pool.add(["a", "b", "c"], [10, 20, 30], [1, 2, 3])
     pool.set_counts(["c", "a"], [5, 0], [2, 0])
     assert [pool.stats(name)[:2] for name in "abc"] == [(0, 0), (20, 2), (5, 2)]
     assert pool.rounds == 60
     assert pool._present == 25
     twin = Pool(spec, ties="oldest")
-    twin.load(["a", "b", "c"], [0, 20, 5], [0, 2, 2])
+    twin.add(["a", "b", "c"], [0, 20, 5], [0, 2, 2])
     twin.rounds = 60
     assert pool.rank(3) == twin.rank(3)
     pool.set_counts([], [], [])
@@ -289,7 +289,7 @@ def test_counts_that_are_set(spec: str) -> None:
 )
 def test_counts_that_cannot_be_set(given: tuple[Any, Any, Any], says: str) -> None:
     pool = Pool("hellinger-ucb", ties="oldest")
-    pool.load(["a", "b"], [10, 20], [1, 2])
+    pool.add(["a", "b"], [10, 20], [1, 2])
     before = pool.rank(2)
     with pytest.raises(ValueError, match=says):
         pool.set_counts(*given)
@@ -318,7 +318,7 @@ def test_items_whose_counts_are_set_may_leave() -> None:
 @pytest.mark.parametrize("spec", ["hellinger-ucb", "imed"])
 def test_tags_that_change(spec: str) -> None:
     pool = Pool(spec, ties="oldest")
-    pool.load(["a", "b", "c"], [3, 2, 1], 0, tags=["x"])
+    pool.add(["a", "b", "c"], [3, 2, 1], 0, tags=["x"])
     pool.retag(["c", "a"], [["y"], ["x", "z"]])
     assert [pool.stats(name).tags for name in "abc"] == [{"x", "z"}, {"x"}, {"y"}]
     assert [row.id for row in pool.rank(3, tags=["x"])] == ["b", "a"]
@@ -353,9 +353,7 @@ def test_a_prior_belongs_to_its_tags_whatever_their_number() -> None:
     pool = Pool()
     n = rng.integers(20, 40, 1500)
     strong = rng.random(1500) < 0.5
-    pool.load(
-        range(1500), n, rng.binomial(n, np.where(strong, 0.3, 0.02)), tags=[["s"] if j else ["w"] for j in strong]
-    )
+    pool.add(range(1500), n, rng.binomial(n, np.where(strong, 0.3, 0.02)), tags=[["s"] if j else ["w"] for j in strong])
     assert pool.prior is not None
     stratum = 1 + [each.tags for each in pool.prior.strata].index(("s",))
     pool.retag(np.flatnonzero(strong), ["other"])  # which may take over the number of the set that nobody has any more
@@ -376,7 +374,7 @@ def test_a_restored_pool_is_the_same_pool(ties: Ties, tmp_path: Path, monkeypatc
         life.step(60)
     pool = life.pool
     pool.save(tmp_path / "pool")
-    again = Pool.restore(tmp_path / "pool")
+    again = Pool.load(tmp_path / "pool")
     check_cells(again)
     assert again._tags.sets == pool._tags.sets
     for step in range(3):
@@ -404,9 +402,9 @@ def test_a_blank_pool_has_the_same_arrival_numbers() -> None:
 
 def test_segments_know_numbers_seeds_and_tags() -> None:
     pool = SegmentedPool("hellinger-ucb", enough=2)
-    pool.load([5, 6, 7], 0, 0, order=[5, 6, 7])
+    pool.add([5, 6, 7], 0, 0, order=[5, 6, 7])
     pool.record(5, "x", impressions=3)
-    pool.load([2], 3, 1, order=[2], parts={"x": (1, 0)})
+    pool.add([2], 3, 1, order=[2], parts={"x": (1, 0)})
     assert pool.pooled.ids == pool.segment("x").ids == [2, 5, 6, 7]
     pool.retag([6, 7], (tags for tags in (["a"], ["b"])))
     pool.set_counts([5, 6], [4, 1], [1, 0])
@@ -417,5 +415,5 @@ def test_segments_know_numbers_seeds_and_tags() -> None:
     assert pool.rank(4, "x", seed=9) == pool.segment("x").rank(4, seed=9)
     assert pool.serve(2, seed=9, count=False) == pool.rank(2, seed=9)
     with pytest.raises(ValueError, match="got 2"):
-        pool.load([9], 0, 0, order=[2])
+        pool.add([9], 0, 0, order=[2])
     assert len(pool) == len(pool.segment("x")) == 4

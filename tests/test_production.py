@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from hellinger import figures
-from hellinger.coldstart.sharing import Ratio, Rewards, Traffic, _own, share
 from hellinger.lab import production
 from hellinger.lab.claims import HELLINGER, KL, UCB1, Claim
+from hellinger.lab.sharing import Ratio, Rewards, Traffic, _own, share
 
 THREE = (HELLINGER, KL, UCB1)
-SMALL = Traffic(THREE, (20, 60), days=6, stay=6, sites=2, contents=300, slots=5, pages=2)
+SMALL = Traffic(THREE, (20, 60), days=6, stay=6, sites=2, items=300, slots=5, pages=2)
 
 
 @pytest.fixture(scope="module")
@@ -37,14 +37,14 @@ def test_clicks_only_grow_and_depend_on_the_seed_alone(small: Rewards) -> None:
 def test_processes_and_other_plans_change_nothing(small: Rewards) -> None:
     renewed = SMALL._replace(stay=1, days=2)
     told: list[tuple[int, int]] = []
-    first, second = share([SMALL, renewed], jobs=2, progress=lambda done, total: told.append((done, total)))
+    first, second = share([SMALL, renewed], workers=2, progress=lambda done, total: told.append((done, total)))
     np.testing.assert_array_equal(first.clicks, small.clicks)
     np.testing.assert_array_equal(second.clicks, share([renewed])[0].clicks)
-    assert told == [(done, 6 + 12) for done in range(1, 19)]
+    assert told == [(done, 6 + 12) for done in range(19)]
 
 
 def test_every_page_goes_to_one_algorithm_drawn_uniformly() -> None:
-    plan = SMALL._replace(contents=3_000, levels=(10, 40))
+    plan = SMALL._replace(items=3_000, levels=(10, 40))
     own = _own(plan, plan.levels, np.random.default_rng(3))
     assert own.shape == (3, 2, 6)
     assert (own % plan.slots == 0).all()
@@ -65,9 +65,9 @@ def test_more_traffic_is_the_same_run_going_on() -> None:
     np.testing.assert_array_equal(share([alone._replace(levels=(60,))])[0].of(KL, 60), both.of(KL, 60))
 
 
-def test_new_contents_keep_the_pool_unknown() -> None:
-    """Where all contents are new every day nothing can be learned for good: clicks per impression stay lower."""
-    plan = SMALL._replace(policies=(HELLINGER,), levels=(200,), law="bimodal", days=4, stay=4, contents=240)
+def test_new_items_keep_the_pool_unknown() -> None:
+    """Where all items are new every day nothing can be learned for good: clicks per impression stay lower."""
+    plan = SMALL._replace(policies=(HELLINGER,), levels=(200,), law="bimodal", days=4, stay=4, items=240)
     stays, renewed = share([plan, plan._replace(stay=1, levels=(50,))])
     assert renewed.plan.arrivals == 10
     assert stays.of(HELLINGER, 200)[:, -1].mean() > 1.2 * renewed.of(HELLINGER, 50)[:, -1].mean()
@@ -77,13 +77,13 @@ def test_new_contents_keep_the_pool_unknown() -> None:
     ("changes", "says"),
     [
         ({"sites": 1}, "sites=1"),
-        ({"contents": 4}, "contents=4"),
+        ({"items": 4}, "items=4"),
         ({"law": "normal"}, "normal"),
         ({"levels": (0, 3)}, "levels"),
         ({"stay": 7}, "stay=7"),
         ({"seed": -1}, "seed=-1"),
         ({"policies": ()}, "policies"),
-        ({"stay": 1, "contents": 20}, "one content comes every hour"),
+        ({"stay": 1, "items": 20}, "one item comes every hour"),
         ({"stay": 1, "levels": (1,), "pages": 4}, "impressions_an_hour=12"),
     ],
 )
@@ -126,7 +126,7 @@ def test_ranges_overlap() -> None:
 
 
 def played(*, kl: list[float], ucb1: list[float], law: str = "beta") -> Rewards:
-    """Rewards in which Hellinger-UCB has these ratios at 10, 100 and 1,000 impressions per content."""
+    """Rewards in which Hellinger-UCB has these ratios at 10, 100 and 1,000 impressions per item."""
     plan = Traffic(THREE, (10, 100, 1_000), law=law, days=60, sites=2)
     over = np.stack([np.ones(3), 1 / np.array(kl), 1 / np.array(ucb1)])
     days = np.linspace(1 / 60, 1, 60)
@@ -147,7 +147,7 @@ def test_claims_are_told_with_the_levels_that_have_them() -> None:
         "production": "partly",
         "production-early": "agrees",
     }
-    assert "nearest at 100 impressions per content: +40 % and +110 %; both reached from 77 to 171" in (
+    assert "nearest at 100 impressions per item: +40 % and +110 %; both reached from 77 to 171" in (
         made["production"].ours
     )
     assert made["production-kl-ucb"].ours.startswith("at most +40 % (+40 % to +40 %), at 100 impressions")
@@ -165,10 +165,10 @@ def test_a_lead_that_is_smaller_is_told_with_where_it_is_not() -> None:
     made = claims(main, played(kl=[1.5, 1.4, 1.1], ucb1=[2.5, 3.0, 3.0], law="bimodal"))
     assert made["production-kl-ucb"].verdict == "differs"
     assert "+33 % is reached nowhere up to 1,000" in made["production-kl-ucb"].ours
-    assert "one content in ten near 10 %: from 10 to 171" in made["production-kl-ucb"].note
+    assert "one item in ten near 10 %: from 10 to 171" in made["production-kl-ucb"].note
     assert made["production-ucb1"].verdict == "partly"
     assert made["production"].verdict == "differs"
-    assert "one content in ten near 10 %, from 10 to 171" in made["production"].note
+    assert "one item in ten near 10 %, from 10 to 171" in made["production"].note
     assert "also" not in claims(main)["production"].note
 
 
@@ -189,7 +189,7 @@ def test_each_rival_and_setting_is_in_the_record() -> None:
 
 
 def test_plans_judge_claims_where_the_pool_stays_and_all_five_play() -> None:
-    main, *others = production.plans(seed=3, sites=2, contents=600)
+    main, *others = production.plans(seed=3, sites=2, items=600)
     assert (main.law, main.renewed, main.policies, main.seed) == ("beta", False, production.POLICIES, 3)
     assert [(plan.law, plan.renewed) for plan in others] == [
         ("heavy-tailed", False), ("bimodal", False), ("beta", True)

@@ -32,7 +32,7 @@ TOLD: list[tuple[str, float | None]] = []
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Reproduction:
     folder = tmp_path_factory.mktemp("out") / "new" / "folder"
-    return reproduce(folder, runs=3, seed=5, sites=2, contents=600, say=lambda what, done: TOLD.append((what, done)))
+    return reproduce(folder, runs=3, seed=5, sites=2, items=600, say=lambda what, done: TOLD.append((what, done)))
 
 
 def test_files(made: Reproduction) -> None:
@@ -83,7 +83,7 @@ def test_progress_names_what_is_done(made: Reproduction) -> None:
     for word in (
         "compiling kl-ucb for poisson rewards",
         "playing the bernoulli setting",
-        "playing two months of traffic on 600 contents",
+        "playing two months of traffic on 600 items",
         "timing",
         "drawing",
         "report",
@@ -95,9 +95,9 @@ def test_progress_names_what_is_done(made: Reproduction) -> None:
 
 
 def test_report_names_a_command_that_can_be_typed(made: Reproduction) -> None:
-    usual = {"runs": 2_000, "sites": 4, "contents": 10_000}
+    usual = {"runs": 2_000, "sites": 4, "items": 10_000}
     assert "hellinger reproduce --runs 2000 --seed 5<" in render_report(made.record | usual, made.claims, [])
-    assert "--runs 3 --seed 5 --sites 2 --contents 600<" in render_report(made.record, made.claims, [])
+    assert "--runs 3 --seed 5 --sites 2 --items 600<" in render_report(made.record, made.claims, [])
     full = render_report(made.record | usual | {"full": True, "sites": 10}, made.claims, [])
     assert "--runs 2000 --seed 5 --full<" in full
 
@@ -229,7 +229,7 @@ def test_command_refuses_nonsense_in_one_line(tmp_path: Path) -> None:
 
 
 def test_command_prints_json_alone(made: Reproduction, tmp_path: Path) -> None:
-    site = ("--sites", "2", "--contents", "600")
+    site = ("--sites", "2", "--items", "600")
     done = command("--runs", "3", "--seed", "5", *site, "--out", str(tmp_path / "out"), "--json")
     assert done.returncode == 0, done.stderr
     printed = json.loads(done.stdout)

@@ -280,5 +280,5 @@ def test_without_the_extra_it_says_what_to_install() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2
-    assert 'pip install "hellinger[serve]"' in done.stderr
+    assert "pip install 'hellinger[serve]'" in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from hellinger import families
-from hellinger.lab import PAPER_BERNOULLI, Problem, Result, _simulate, engines, parse_means, simulate
-from hellinger.lab._block import Block, Outcome, play
+from hellinger.lab import PAPER_BERNOULLI, Problem, Result, _simulate, parse_means, simulate
+from hellinger.lab._block import Block, BlockOutcome
 from rewards import rewards_of
 
 POLICIES = ["hellinger-ucb", "kl-ucb", "thompson", "epsilon-greedy"]
@@ -143,12 +143,12 @@ class Counting:
         self.until = until
         self.played: list[str] = []
 
-    def __call__(self, blocks: Sequence[Block]) -> Iterator[tuple[Block, Outcome]]:
+    def __call__(self, blocks: Sequence[Block]) -> Iterator[tuple[Block, BlockOutcome]]:
         for block in blocks:
             if len(self.played) >= self.until:
                 raise KeyboardInterrupt
             self.played.append(block.key)
-            yield block, play(block)
+            yield block, block.play()
 
 
 @pytest.fixture
@@ -204,10 +204,10 @@ def test_parts_of_another_experiment_are_not_taken(
 
 
 def test_an_error_in_a_worker_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(block: Block) -> Outcome:
+    def broken(block: Block) -> BlockOutcome:
         raise RuntimeError(f"run {block.first}")
 
-    monkeypatch.setattr(engines, "play", broken)
+    monkeypatch.setattr(Block, "play", broken)
     with pytest.raises(RuntimeError, match="run"):
         simulate("ucb1", workers=2, **SETTING)
 
@@ -269,7 +269,7 @@ def test_a_file_that_holds_no_numbers(tmp_path: Path) -> None:
         ({"means": [0.5, float("nan")]}, "means are numbers"),
         ({"means": []}, "at least one number"),
         ({"family": "cauchy"}, "unknown family"),
-        ({"family": families.ExponentialFamily(lambda x: x * x / 2, mean_bounds=(-9, 9))}, "one of the library's"),
+        ({"family": families.ExponentialFamily(lambda x: x * x / 2, mean_bounds=(-9, 9))}, "`sampler` must be given"),
     ],
 )
 def test_refused(change: dict[str, Any], words: str) -> None:

@@ -119,7 +119,7 @@ def test_a_search_through_all_items(
         left = {slot for variant in gone.values() for slot, why in variant.items() if why["reason"] == asked["state"]}
         expected = [
             slot
-            for slot in catalogue.kept().tolist()
+            for slot in catalogue.present().tolist()
             if (asked["tag"] is None or asked["tag"] in catalogue.tags_of(slot))
             and (asked["state"] in (None, "shown") or slot in left)
             and (asked["search"] or "") in catalogue.ids[slot]

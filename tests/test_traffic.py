@@ -20,38 +20,38 @@ from typer.testing import CliRunner
 
 import hellinger
 from hellinger import cli
-from hellinger.client import AsyncClient, RankedItem, Ranking, UnreachableError
-from hellinger.coldstart.experiment import LAWS
+from hellinger.client import AsyncClient, RankedItem, Ranking
 from hellinger.engine.desk import Desk
 from hellinger.events import Event
 from hellinger.ledger import Ledger, recovery
-from hellinger.ledger.snapshot import dumped
+from hellinger.ledger.snapshot import encode
 from hellinger.store import open_store
 from hellinger.traffic import (
-    Content,
     Driver,
     Log,
     Pace,
-    Plan,
     Reaction,
     Report,
     SentCounts,
+    SiteItem,
     Supply,
+    UserModel,
     World,
     from_csv,
     from_law,
     play,
 )
 from hellinger.traffic.tally import Baseline, differences
-from hellinger.traffic.world import DAY
+from hellinger.world.laws import LAWS
+from hellinger.world.users import DAY
 from served import Served, serving
 
 VARIANTS = {name: name for name in ("hellinger-ucb", "kl-ucb", "ucb1")}
-ROUGH = Plan(visits=20_000, k=5, users=40, memory=10, like=0.3, comment=0.1, duplicate=0.2, slow=0.2, abandon=0.1)
+ROUGH = UserModel(visits=20_000, k=5, users=40, memory=10, like=0.3, comment=0.1, duplicate=0.2, slow=0.2, abandon=0.1)
 
 
-def world(plan: Plan = ROUGH, *, contents: int = 60, seed: int = 3, law: str = "heavy-tailed") -> World:
-    return World(plan, from_law(law), contents=contents, seed=seed, start=1_700_000_000_000)
+def world(plan: UserModel = ROUGH, *, items: int = 60, seed: int = 3, law: str = "heavy-tailed") -> World:
+    return World(plan, from_law(law), items=items, seed=seed, start=1_700_000_000_000)
 
 
 # The world -------------------------------------------------------------------------------------------
@@ -62,7 +62,7 @@ def test_the_same_seed_sends_the_same_users_whatever_comes_between() -> None:
     visits = list(islice(one.visits(), 600))
     assert visits == list(islice(other.visits(), 600))
     assert visits != list(islice(third.visits(), 600))
-    page = [content.id for content in one.contents[:5]]
+    page = [item.id for item in one.items[:5]]
     forwards = [one.react(visit, page) for visit in visits]
     backwards = [other.react(visit, page) for visit in reversed(visits)]
     assert forwards == backwards[::-1]
@@ -71,7 +71,9 @@ def test_the_same_seed_sends_the_same_users_whatever_comes_between() -> None:
 
 def test_traffic_is_as_much_as_asked_for_from_the_first_minute() -> None:
     for rhythm, share in ((0.0, 1.0), (0.6, 1.0 - 0.6 * np.sin(np.pi / 12) / (np.pi / 12))):
-        some = World(Plan(visits=200_000, rhythm=rhythm), from_law("beta"), contents=1, start=5 * 3_600_000 - DAY // 24)
+        some = World(
+            UserModel(visits=200_000, rhythm=rhythm), from_law("beta"), items=1, start=5 * 3_600_000 - DAY // 24
+        )
         until = some.start + DAY // 12  # two hours around the quietest
         pages = sum(1 for _ in takewhile(lambda visit: visit.at < until, some.visits()))  # noqa: B023
         assert pages == pytest.approx(200_000 / 12 * share, rel=0.05)
@@ -91,11 +93,11 @@ def test_users_come_back_and_are_not_shown_what_they_have_seen() -> None:
     assert world(ROUGH._replace(memory=0)).excluded(first) == []
 
 
-def test_positions_are_looked_at_and_contents_clicked_as_the_model_says() -> None:
-    plan = Plan(k=4, eta=0.5, abandon=0.0, abort=0.0, like=0.5, comment=0.25, duplicate=0.1, visits=1e6)
+def test_positions_are_looked_at_and_items_clicked_as_the_model_says() -> None:
+    plan = UserModel(k=4, eta=0.5, abandon=0.0, abort=0.0, like=0.5, comment=0.25, duplicate=0.1, visits=1e6)
     some = world(plan, law="bimodal")
-    best = sorted(some.contents, key=lambda content: -content.rate)[:4]
-    page = [content.id for content in best]
+    best = sorted(some.items, key=lambda item: -item.rate)[:4]
+    page = [item.id for item in best]
     looks, kinds, twice, size = Counter[str](), Counter[tuple[str, str]](), 0, 20_000
     for visit in islice(some.visits(), size):
         looked, reactions = some.react(visit, page)
@@ -105,18 +107,18 @@ def test_positions_are_looked_at_and_contents_clicked_as_the_model_says() -> Non
         twice += sum(reaction.again for reaction in reactions)
         kinds.update((reaction.item, reaction.kind) for reaction in reactions if not reaction.again)
         assert all(visit.at <= reaction.happened <= reaction.arrives for reaction in reactions)
-    for j, content in enumerate(best):
-        clicks = kinds[content.id, "click"]
-        assert looks[content.id] / size == pytest.approx((j + 1) ** -0.5, abs=0.012)
-        assert clicks / looks[content.id] == pytest.approx(content.rate, abs=0.012)
-        assert kinds[content.id, "like"] / clicks == pytest.approx(0.5, abs=0.04)
-        assert kinds[content.id, "comment"] / clicks == pytest.approx(0.25, abs=0.04)
+    for j, item in enumerate(best):
+        clicks = kinds[item.id, "click"]
+        assert looks[item.id] / size == pytest.approx((j + 1) ** -0.5, abs=0.012)
+        assert clicks / looks[item.id] == pytest.approx(item.rate, abs=0.012)
+        assert kinds[item.id, "like"] / clicks == pytest.approx(0.5, abs=0.04)
+        assert kinds[item.id, "comment"] / clicks == pytest.approx(0.25, abs=0.04)
     assert twice / kinds.total() == pytest.approx(0.1, abs=0.01)
 
 
 def test_a_like_may_arrive_before_its_click() -> None:
     some = world(ROUGH._replace(slow=0.5))
-    page = [content.id for content in some.contents[:5]]
+    page = [item.id for item in some.items[:5]]
     orders: set[bool] = set()
     for visit in islice(some.visits(), 4000):
         came: dict[tuple[str, str], Reaction] = {}
@@ -134,18 +136,18 @@ def test_some_pages_are_abandoned_and_some_requests_aborted() -> None:
     assert fates["aborted"] / 5000 == pytest.approx(0.1, abs=0.02)
 
 
-def test_contents_come_and_the_oldest_go() -> None:
-    some = world(ROUGH._replace(arrivals=24.0), contents=10)
+def test_items_come_and_the_oldest_go() -> None:
+    some = world(ROUGH._replace(arrivals=24.0), items=10)
     changes = some.changes(some.start + DAY)
     assert len(changes) / 2 == pytest.approx(24, abs=12)
-    assert [change.content.id for change in changes if not change.comes][:3] == [c.id for c in some.contents[:3]]
-    assert next(change.content.id for change in changes if change.comes) == "content-00011"
+    assert [change.item.id for change in changes if not change.comes][:3] == [c.id for c in some.items[:3]]
+    assert next(change.item.id for change in changes if change.comes) == "content-00011"
     assert some.changes(some.start + DAY) == []
 
 
 def test_rates_belong_to_the_id_and_the_salt() -> None:
     one, other, salted = from_law("beta"), from_law("beta"), from_law("beta", salt=1)
-    rates = {content.id: content.rate for content in one.take(300)}
+    rates = {item.id: item.rate for item in one.take(300)}
     assert other.rate("content-00300") == rates["content-00300"]
     assert salted.rate("content-00300") != rates["content-00300"]
     assert np.mean(list(rates.values())) == pytest.approx(1.6 / 101.6, rel=0.15)
@@ -167,15 +169,15 @@ def test_rates_belong_to_the_id_and_the_salt() -> None:
 )
 def test_a_plan_that_makes_no_sense_is_refused(wrong: dict[str, Any], told: str) -> None:
     with pytest.raises(ValueError, match=told):
-        Plan(**wrong).check()
+        UserModel(**wrong).check()
 
 
-def test_contents_from_a_file(tmp_path: Path) -> None:
+def test_items_from_a_file(tmp_path: Path) -> None:
     file = tmp_path / "own.csv"
     file.write_text("\ufeffItem, CTR\na,0.5\nb,0\n")
-    assert [(content.id, content.rate) for content in from_csv(file).take(9)] == [("a", 0.5), ("b", 0.0)]
+    assert [(item.id, item.rate) for item in from_csv(file).take(9)] == [("a", 0.5), ("b", 0.0)]
     file.write_text("clicks,item,impressions\n1,a,1\n9,b,99\n")
-    rates = {content.id: content.rate for content in from_csv(file).take(9)}
+    rates = {item.id: item.rate for item in from_csv(file).take(9)}
     assert rates == pytest.approx({"a": (1 + 20 * 0.1) / 21, "b": (9 + 20 * 0.1) / 119})
 
 
@@ -247,11 +249,11 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield running
 
 
-def drive(served: Served, pace: Pace, plan: Plan = ROUGH, **options: Any) -> Report:
+def drive(served: Served, pace: Pace, plan: UserModel = ROUGH, **options: Any) -> Report:
     async def run() -> Report:
         async with AsyncClient(served.url) as client:
-            lively = Supply((Content(f"lively-{number}", 0.4) for number in count()), "beta", 0)
-            users = World(plan, lively, contents=60, seed=3, start=1_700_000_000_000)
+            lively = Supply((SiteItem(f"lively-{number}", 0.4) for number in count()), "beta", 0)
+            users = World(plan, lively, items=60, seed=3, start=1_700_000_000_000)
             return await Driver(client, users, pace, verify=True, **options).run()
 
     return asyncio.run(run())
@@ -290,7 +292,7 @@ def test_a_service_that_counts_confirmed_impressions(tmp_path: Path) -> None:
 
 
 def test_the_command_verifies(served: Served) -> None:
-    command = ["traffic", served.url, "--requests", "120", "--contents", "80", "--verify", "--json", "--abort", "0.05"]
+    command = ["traffic", served.url, "--requests", "120", "--items", "80", "--verify", "--json", "--abort", "0.05"]
     result = CliRunner().invoke(cli.app, [*command, "--slots", "5", "--law", "heavy-tailed", "--duplicate", "0.3"])
     told = json.loads(result.stdout)
     assert (result.exit_code, told["verified"], told["differences"]) == (0, True, [])
@@ -319,7 +321,7 @@ def test_a_tampered_count_is_found(served: Served, monkeypatch: pytest.MonkeyPat
 
 def test_an_interrupt_ends_the_traffic_in_good_order(served: Served) -> None:
     command = [sys.executable, "-m", "hellinger", "traffic", served.url, "--rate", "40", "--verify", "--json"]
-    child = subprocess.Popen([*command, "--contents", "50"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    child = subprocess.Popen([*command, "--items", "50"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         with hellinger.Client(served.url) as client:
             before = sum(row.requests for row in client.experiment().variants)
@@ -341,8 +343,8 @@ def test_nobody_at_the_address_is_told_in_one_line() -> None:
         probe.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{probe.getsockname()[1]}"
         result = CliRunner().invoke(cli.app, ["traffic", url])
-    assert isinstance(result.exception, UnreachableError)
-    assert "must answer, but did not in 3 attempts" in str(result.exception)
+    assert isinstance(result.exception, ValueError)
+    assert f"no service answers at {url}" in str(result.exception)
 
 
 # Against a desk --------------------------------------------------------------------------------------
@@ -363,7 +365,7 @@ def test_months_in_a_log_fold_to_what_the_desk_has(tmp_path: Path) -> None:
         assert times == sorted(times)
         fold = recovery.recover(store)
         assert recovery.differences(desk.ledger, fold) == []
-        store.save_snapshot(desk.ledger.seq, dumped(desk.ledger))
+        store.save_snapshot(desk.ledger.seq, encode(desk.ledger))
         assert recovery.check(store) == []
         days = desk.ledger.series.steps["day"]
         assert len(days) in (3, 4)

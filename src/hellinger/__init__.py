@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from hellinger import families, policies, theory
 from hellinger.bandit import Bandit
-from hellinger.errors import HellingerWarning
-from hellinger.policies import Policy, policy
+from hellinger.errors import HellingerError, HellingerWarning
+from hellinger.families import Family
+from hellinger.policies import Ball, Level, Policy, Rule, policy
 from hellinger.pool import Pool
 
 if TYPE_CHECKING:
@@ -22,12 +23,17 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AsyncClient",
+    "Ball",
     "Bandit",
     "Client",
+    "Family",
+    "HellingerError",
     "HellingerWarning",
+    "Level",
     "Policy",
     "Pool",
     "Result",
+    "Rule",
     "__version__",
     "families",
     "policies",

@@ -8,6 +8,7 @@ come from: any edit of those starts an empty one.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 import pickle
 import re
@@ -15,16 +16,32 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
 from numba import types
 from numba.core.caching import FunctionCache, IndexDataCacheFile
+from numba.core.errors import NumbaError
 from numba.extending import intrinsic, overload
 
-__all__ = ["DIGEST", "OPTIONS", "borrowed", "brief", "dispatch", "entry", "helper", "inline", "jit"]
+from hellinger.errors import InputError
+
+__all__ = [
+    "DIGEST",
+    "OPTIONS",
+    "Component",
+    "borrowed",
+    "brief",
+    "dispatch",
+    "entry",
+    "explained",
+    "helper",
+    "inline",
+    "is_own",
+    "jit",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -118,9 +135,13 @@ _CACHE_DIR = _cache_dir()
 
 
 def _lasting(argument: types.Type) -> bool:
-    """Whether another process can name this type: false where a class was made at run time."""
+    """Whether machine code for this type may be kept: not where a class was made at run time, or is a user's.
+
+    The cache is named by the library's sources; it would outlive an edit of the user's.
+    """
     if isinstance(argument, types.BaseNamedTuple):
-        return getattr(argument.instance_class, "lasting", True) and all(map(_lasting, argument.types))
+        cls = argument.instance_class
+        return _is_ours(cls) and getattr(cls, "lasting", True) and all(map(_lasting, argument.types))
     return True
 
 
@@ -247,6 +268,59 @@ def _borrowed(_context: Any, array: Any) -> Any:
 
 
 borrowed: Any = intrinsic(_borrowed)
+
+
+_SERIAL = itertools.count(1)
+
+
+def _is_ours(cls: type) -> bool:
+    return cls.__module__.partition(".")[0] == __package__
+
+
+def is_own(value: object) -> bool:
+    """Whether this NamedTuple, and all in it, are of the library's own classes."""
+    return not isinstance(value, tuple) or ((type(value) is tuple or _is_ours(type(value))) and all(map(is_own, value)))
+
+
+class Component:
+    """A class of NamedTuples that compiled code is specialised to: a family, ball, level or rule."""
+
+    __slots__ = ()
+
+    def __init_subclass__(cls) -> None:
+        """Give a user's class a name that no other has.
+
+        numba tells NamedTuples apart by their class's name: a class defined again in a notebook, or one that is named
+        like another, would run the other's machine code.
+        """
+        super().__init_subclass__()
+        if _is_ours(cls):
+            return
+        cls.__name__ = f"{cls.__name__}_{next(_SERIAL)}"
+        shown = next(base for base in cls.__mro__ if "__repr__" in vars(base))
+        if shown.__bases__ == (tuple,):  # NamedTuple's, which shows __name__
+            cls.__repr__ = _show  # type: ignore[method-assign]
+
+
+def _show(self: Any) -> str:
+    name = type(self).__qualname__.rpartition(".")[2]
+    return f"{name}({', '.join(f'{field}={value!r}' for field, value in self._asdict().items())})"
+
+
+@contextmanager
+def explained(what: str) -> Iterator[None]:
+    """Turn numba's traceback into one sentence: what cannot be compiled, and why."""
+    try:
+        yield
+    except NumbaError as error:
+        lines = [line.strip() for line in _COLOURS.sub("", str(error)).splitlines() if line.strip()]
+        # each level of calls begins with this line; what follows the last is the cause
+        places = [place for place, line in enumerate(lines[:-1]) if "Failed in nopython mode" in line]
+        reason = lines[places[-1] + 1] if places else lines[0]
+        raise InputError(f"{what} must be code that numba can compile, but it is not: {reason}") from None
+
+
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def dispatch(function: F) -> F:

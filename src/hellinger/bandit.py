@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from hellinger import families, policies
-from hellinger.errors import require
+from hellinger.errors import InputError, UnknownIdError, require
 from hellinger.policies import Prior, fit_prior, next_fit
 
 __all__ = ["Bandit"]
@@ -20,12 +21,12 @@ _FORMAT = 2
 
 
 class Bandit:
-    """Arms, what they have returned, and a policy that chooses among them.
+    """Arms, what they have returned, and a policy that chooses among them; for one thread at a time.
 
     Parameters
     ----------
     policy
-        A policy, or its spec.
+        A policy, its spec, or what :func:`~hellinger.policy` makes one of: a rule or an index function of your own.
     arms
         How many, named 0, 1, …; or their names (whole numbers or strings).
     family
@@ -51,7 +52,7 @@ class Bandit:
 
     def __init__(
         self,
-        policy: str | policies.Policy,
+        policy: policies.PolicyLike,
         arms: int | Iterable[Arm] = 10,
         *,
         family: str | families.Family | None = None,
@@ -76,6 +77,9 @@ class Bandit:
             require(arms >= 0, "0 <= arms", arms=arms)
             arms = range(int(arms))
         self.add(arms)
+
+    def __repr__(self) -> str:
+        return f"Bandit({self.policy.spec!r}, {len(self):,} arms, {self.rounds:,} rounds)"
 
     # Arms ---------------------------------------------------------------------------------------------
 
@@ -158,7 +162,7 @@ class Bandit:
         wrong = ~((rewards >= low) & (rewards <= high) & np.isfinite(rewards))
         if wrong.any():
             rule = f"{low:g} <= reward <= {high:g}"
-            raise ValueError(f"`{rule}` must hold for {self.policy.family}, but got {rewards[wrong][0]!r}")
+            raise InputError(f"`{rule}` must hold for {self.policy.family}, but got {rewards[wrong][0]!r}")
         np.add.at(self._sums, positions, rewards)
         np.add.at(self._pulls, positions, 1.0)
         self.rounds += len(positions)
@@ -175,7 +179,7 @@ class Bandit:
         try:
             return [self._position[arm] for arm in arms]
         except (KeyError, TypeError) as error:
-            raise ValueError(f"`arm` must be one of those present, but got {error.args[0]!r}") from None
+            raise UnknownIdError(f"`arm` must be one of those present, but got {error.args[0]!r}") from None
 
     # State --------------------------------------------------------------------------------------------
 
@@ -196,12 +200,40 @@ class Bandit:
             "rng": json.dumps(self._rng.bit_generator.state),
         }
 
+    def save(self, path: str | Path) -> None:
+        """Write :meth:`state` to a file; then :meth:`load` goes on from there."""
+        Path(path).write_text(json.dumps(self.state()), encoding="utf-8")
+
     @classmethod
-    def from_state(cls, state: dict[str, Any], *, family: families.Family | None = None) -> Self:
-        """Return the bandit that gave this state; ``family`` is needed where its own has no spec."""
+    def load(
+        cls,
+        path: str | Path,
+        *,
+        family: families.Family | None = None,
+        policy: policies.PolicyLike | None = None,
+    ) -> Self:
+        """Return the bandit that was saved; ``family`` and ``policy`` are needed where its own have no spec."""
+        try:
+            state = json.loads(Path(path).read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise InputError(f"a bandit's file must be what Bandit.save() wrote, but {path}: {error}") from None
+        return cls.from_state(state, family=family, policy=policy)
+
+    @classmethod
+    def from_state(
+        cls,
+        state: dict[str, Any],
+        *,
+        family: families.Family | None = None,
+        policy: policies.PolicyLike | None = None,
+    ) -> Self:
+        """Return the bandit that gave this state; ``family`` and ``policy`` are needed where its own have no spec."""
         try:
             require(state["format"] == _FORMAT, f"format == {_FORMAT}", format=state["format"])
-            bandit = cls(state["policy"], state["arms"], family=family or state["family"], ties=state["ties"])
+            given = state["policy"] if policy is None else policies.policy(policy, family=family)
+            bandit = cls(given, state["arms"], family=family or state["family"], ties=state["ties"])
+            same = bandit.policy.spec == state["policy"]
+            require(same, "policy is the one of the state", policy=bandit.policy.spec, state=state["policy"])
             sums, pulls = np.array(state["sums"], np.float64), np.array(state["pulls"], np.float64)
             require(sums.shape == pulls.shape == (len(bandit),), "one sum and one count for each arm")
             bandit.rounds = int(state["rounds"])
@@ -213,7 +245,7 @@ class Bandit:
             require(bandit._plays_since >= 0, "0 <= plays_since", plays_since=bandit._plays_since)
             bandit._rng.bit_generator.state = json.loads(state["rng"])
         except (KeyError, TypeError, json.JSONDecodeError) as error:
-            raise ValueError(f"a bandit's state must be what Bandit.state() gave, but got {error!r}") from None
+            raise InputError(f"a bandit's state must be what Bandit.state() gave, but got {error!r}") from None
         bandit.policy.index(sums, pulls, t=1.0, rng=np.random.default_rng(0))  # rejects impossible counts
         bandit._sums, bandit._pulls = sums, pulls
         return bandit
@@ -223,5 +255,5 @@ def _listed(arms: Arm | Iterable[Arm]) -> list[Arm]:
     names: list[Any] = [arms] if isinstance(arms, (int, np.integer, str)) else list(arms)
     for name in names:
         if isinstance(name, bool) or not isinstance(name, (int, np.integer, str)):
-            raise ValueError(f"an arm's name must be a whole number or a string, but got {name!r}")
+            raise InputError(f"an arm's name must be a whole number or a string, but got {name!r}")
     return [name if isinstance(name, str) else int(name) for name in names]

@@ -96,7 +96,7 @@ class Logged(NamedTuple):
 
     @property
     def said(self) -> FeedbackFields | dict[str, Any]:
-        """The fields; of feedback as a tuple, for whoever goes through much of it."""
+        """The fields; of feedback as a tuple, for loops over much of it."""
         read: dict[str, Any] = orjson.loads(self.body)
         if self.kind == "feedback":
             request, kind, item = self.key.split("/", 2)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import sys
 import warnings
+from importlib import import_module
 from importlib.metadata import version
 from typing import Annotated, Any
 
@@ -12,7 +14,8 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from hellinger.errors import HellingerWarning
+from hellinger.cli._interrupt import prompt_interrupts
+from hellinger.errors import HellingerError, HellingerWarning
 
 __all__ = ["JsonFlag", "app", "console", "emit", "progress_console", "run"]
 
@@ -59,19 +62,45 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     progress_console.print(f"[yellow]warning:[/] {escape(str(message))}", highlight=False)
 
 
-def _told() -> tuple[type[Exception], ...]:
-    """Errors that say by themselves what is wrong; the store's, once it has been imported."""
-    store = sys.modules.get("hellinger.store.errors")
-    return (ValueError, OSError) if store is None else (ValueError, OSError, store.StoreError)
+def _show_compiling() -> None:
+    """Say once that something is compiled, at the first kernel that the cache on disk does not have."""
+    event = import_module("numba.core.event")  # no import statement: this room compiles nothing itself
+
+    class Notice(event.Listener):  # type: ignore[misc, name-defined]
+        def on_start(self, _event: Any) -> None:
+            event.unregister("numba:compile", self)
+            if multiprocessing.current_process().name.rpartition("-")[2] not in ("MainProcess", "1"):
+                return  # the first of several says it for all
+            progress_console.print(
+                "compiling for this machine, once: half a minute or less", style="dim", highlight=False, soft_wrap=True
+            )
+
+        def on_end(self, _event: Any) -> None: ...
+
+    event.register("numba:compile", Notice())
+
+
+def _message(error: Exception) -> str:
+    if isinstance(error, FileNotFoundError) and error.filename is not None:
+        return f"no such file: {error.filename}"
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        return f"{error.filename}: {error.strerror.lower()}"
+    return " ".join(str(error).split())
 
 
 def run() -> None:
-    """Run the application; what the user got wrong is told in one line, with exit status 2."""
+    """Run the application; a mistake of the user is reported in one line, with exit status 2."""
     warnings.simplefilter("always", HellingerWarning)
     warnings.showwarning = _show_warning
+    _show_compiling()
     try:
-        app()
-    except _told() as error:
-        line = " ".join(str(error).split())
-        progress_console.print(f"[red]error:[/] {escape(line)}", highlight=False, soft_wrap=True)
-        sys.exit(2)
+        with prompt_interrupts():
+            app()
+    except MemoryError:
+        line = "this takes more memory than the machine has: ask for less at once"
+    except (HellingerError, ValueError, OSError) as error:
+        line = _message(error)
+    else:
+        return
+    progress_console.print(f"[red]error:[/] {escape(line)}", highlight=False, soft_wrap=True)
+    sys.exit(2)

@@ -15,7 +15,7 @@ __all__ = ["stages"]
 
 @contextmanager
 def stages() -> Iterator[Callable[[str, float | None], None]]:
-    """Give a function to tell of a stage and its share done: one live line with a bar, or a line a stage in a log."""
+    """Give a function that reports a stage and its share done: one live line with a bar, or a line a stage in a log."""
     last = ""
     if not progress_console.is_terminal:
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated
 
@@ -10,38 +9,49 @@ import typer
 from rich.table import Table
 
 from hellinger.cli._app import JsonFlag, app, console, emit
+from hellinger.cli._interrupt import keeping
+from hellinger.cli._numbers import read_whole, whole
 from hellinger.cli.simulate import tracked
-from hellinger.coldstart import experiment, report
+from hellinger.errors import InputError, needs_extra
+from hellinger.lab import coldstart as experiment
+from hellinger.lab import coldstart_report as report
+from hellinger.world.laws import LAWS
 
 __all__ = ["coldstart"]
 
 
 def _numbers(text: str) -> tuple[int, ...]:
-    try:
-        return tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise ValueError(f"`impressions` must be whole numbers with commas between, but got {text!r}") from None
+    numbers = [read_whole(part.strip()) for part in text.split(",")]
+    if None in numbers:
+        raise InputError(f"`impressions` must be whole numbers with commas between, but got {text!r}")
+    return tuple(number for number in numbers if number is not None)
 
 
 @app.command("coldstart")
 def coldstart(
-    contents: Annotated[int, typer.Option(help="Contents in the pool.")] = 10_000,
-    impressions: Annotated[str, typer.Option(help="Impressions per content, on average.")] = "10,30,100,300",
-    seeds: Annotated[int, typer.Option(help="Repetitions, each with contents of its own.")] = 20,
-    laws: Annotated[str, typer.Option(help="Laws of the click rates.")] = ",".join(experiment.LAWS),
-    slots: Annotated[int, typer.Option(help="Slots on a page.")] = 20,
-    pages: Annotated[int, typer.Option(help="Pages between two refreshes of the counts.")] = 10,
-    arrivals: Annotated[int, typer.Option(help="New contents a day in the settings with arrivals; 0 for none.")] = 500,
-    jobs: Annotated[int, typer.Option(help="Processes; 0 for one on each core.")] = 0,
+    items: Annotated[int, typer.Option(help="Items in the pool.", parser=whole(most=10**7))] = 10_000,
+    impressions: Annotated[str, typer.Option(help="Impressions per item, on average.")] = "10,30,100,300",
+    seeds: Annotated[int, typer.Option(help="Repetitions, each with items of its own.", parser=whole(most=10**6))] = 20,
+    laws: Annotated[str, typer.Option(help="Laws of the click rates.")] = ",".join(LAWS),
+    slots: Annotated[int, typer.Option(help="Slots on a page.", parser=whole())] = 20,
+    pages: Annotated[int, typer.Option(help="Pages between two refreshes of the counts.", parser=whole())] = 10,
+    arrivals: Annotated[
+        int,
+        typer.Option(help="New items a day in the settings with arrivals; 0 for none.", parser=whole(most=10**7)),
+    ] = 500,
+    engine: Annotated[str, typer.Option(help="'local', or 'dask://host:port'.")] = "local",
+    workers: Annotated[
+        int | None, typer.Option(help="Processes of the local engine; all cores if not given.", parser=whole(1, 1024))
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(help="Folder for report.html and results.json. Begun again there, finished runs are kept."),
     ] = None,
     json: JsonFlag = False,
 ) -> None:
-    """Compare policies on pools of new contents: clicks, paired intervals, and the oracle as the ceiling."""
-    plan = experiment.Plan(
-        contents=contents,
+    """Compare policies on pools of new items: clicks, paired intervals, and the oracle as the ceiling."""
+    plan = experiment.ColdStartPlan(
+        items=items,
         slots=slots,
         pages=pages,
         impressions=_numbers(impressions),
@@ -49,9 +59,14 @@ def coldstart(
         laws=tuple(law.strip() for law in laws.split(",")),
         arrivals=arrivals,
     ).check()
-    with tracked("simulating", quiet=json) as progress:
-        kept = None if out is None else out / "runs.jsonl"
-        results = experiment.run(plan, jobs=jobs or os.cpu_count() or 1, progress=progress, resume=kept)
+    if out is not None:
+        with needs_extra("lab"):  # now, not after the last run
+            import matplotlib  # noqa: F401
+    where = f"finished runs are in {out}, and the same command goes on from there"
+    note = where if out is not None else "nothing was kept: --out FOLDER keeps finished runs, to go on from"
+    with keeping(note), tracked("simulating", quiet=json) as progress:
+        parts = None if out is None else out / "parts"
+        results = experiment.run(plan, engine=engine, workers=workers, progress=progress, resume=parts)
     page = report.write(out, plan, results) if out is not None else None
     if json:
         emit(report.as_json(plan, results))
@@ -82,7 +97,7 @@ def _table(law: str, arrivals: bool, comparisons: list[experiment.Comparison]) -
         cells = []
         for c in sorted((c for c in here if c.policy == name), key=lambda c: c.impressions):
             colour = {"ahead": "green", "behind": "red"}.get(c.verdict, "dim")
-            colour = "dim" if name in (experiment.OURS, "oracle") else colour
+            colour = "dim" if name in (experiment.OURS, experiment.ORACLE) else colour
             cells += [f"{c.clicks:,.0f}", f"[{colour}]{c.ratio:.2f} ± {(c.high - c.low) / 2:.2f}[/]"]
         table.add_row(name, *cells)
     return table

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hellinger.cli._app import JsonFlag, app, console, emit
-from hellinger.cli._extra import needs_extra
+from hellinger.cli._interrupt import keeping
+from hellinger.cli._numbers import whole
 from hellinger.cli._stages import stages
 from hellinger.cli.experiment import experiment_table
+from hellinger.errors import needs_extra
 
 if TYPE_CHECKING:
     from hellinger.traffic.demo import Demo
@@ -27,15 +29,16 @@ __all__ = ["demo"]
 @app.command("demo")
 def demo(
     port: Annotated[
-        int, typer.Option(help="Port of the page; the next free one if it is taken.", min=0, max=65535)
+        int, typer.Option(help="Port of the page; the next free one if it is taken.", parser=whole(0, 65535))
     ] = 8000,
     keep: Annotated[
-        Path | None, typer.Option(help="Folder to keep the database in; one that is there is gone on with.")
+        Path | None, typer.Option(help="Folder to keep the database in; an existing one is resumed.")
     ] = None,
     headless: Annotated[
-        int | None, typer.Option(help="Play so many pages over HTTP, print how the variants stand, and stop.", min=0)
+        int | None,
+        typer.Option(help="Play so many pages over HTTP, print how the variants stand, and stop.", parser=whole(0)),
     ] = None,
-    contents: Annotated[int, typer.Option(help="Contents in the catalogue.", min=1)] = 10_000,
+    items: Annotated[int, typer.Option(help="Items in the catalogue.", parser=whole(1, 10**7))] = 10_000,
     variants: Annotated[
         str | None,
         typer.Option(help="Algorithms that share the traffic; the paper's three and cold-start by default."),
@@ -45,36 +48,38 @@ def demo(
     ] = None,
     visits: Annotated[float, typer.Option(help="Pages in each of those days.")] = 1250.0,
     rate: Annotated[float, typer.Option(help="Pages a second from then on.")] = 2.0,
-    seed: Annotated[int, typer.Option(help="What users and clicks are drawn from.", min=0)] = 0,
+    seed: Annotated[int, typer.Option(help="What users and clicks are drawn from.", parser=whole(0))] = 0,
     json: JsonFlag = False,
 ) -> None:
     """Watch algorithms share the traffic of a made-up site: two months at once, then live on a page.
 
-    A service on an embedded database (a temporary one, unless you --keep it), 10,000 contents of which nobody knows the
+    A service on an embedded database (a temporary one, unless you --keep it), 10,000 items of which nobody knows the
     click rates, and users who visit, look and click. Two months are played in seconds, through the code that serves
     requests, only faster than the clock; then the page opens and goes on live until Ctrl-C.
 
     For scripts: hellinger demo --headless 200 --json
     """
-    with needs_extra():
+    with needs_extra("serve"):
         from hellinger.traffic.demo import OURS, PAPER, Demo, Scene
     past = days if days is not None else (60.0 if headless is None else 0.0)
-    scene = Scene(contents=contents, days=past, visits=visits, rate=rate, seed=seed).check()
-    with _folder(keep) as folder:
+    scene = Scene(items=items, days=past, visits=visits, rate=rate, seed=seed).check()
+    note = "nothing was kept: --keep FOLDER keeps the database, to go on from"
+    if keep is not None:
+        note = f"{keep} has what was played; the same command goes on live from there"
+    with keeping(note), _folder(keep) as folder:
         made = Demo(folder, scene, variants=variants)
         if variants is None and not json:
             paper = f"{', '.join(PAPER[:-1])} and {PAPER[-1]}"
             console.print(f"{paper} are the paper's, {OURS} is ours", highlight=False, soft_wrap=True)
         if past and not made.begun:
             _fast_forward(made, quiet=json)
-        told = _run(made, port, headless, quiet=json)
+        readout = _run(made, port, headless, quiet=json)
         if headless is None:
-            if keep is not None:
-                console.print(f"kept in {folder}", highlight=False, soft_wrap=True)
+            console.print(f"stopped; {note}", highlight=False, markup=False, soft_wrap=True)
         elif json:
-            emit(told)
+            emit(readout)
         else:
-            console.print(experiment_table(told))
+            console.print(experiment_table(readout))
 
 
 @contextlib.contextmanager
@@ -95,18 +100,21 @@ def _fast_forward(demo: Demo, *, quiet: bool) -> None:
         played = demo.fast_forward(lambda at: say(f"playing {scene.days:g} days", (at - first) / span))
     if not quiet:
         spent = time.perf_counter() - began
-        told = (
-            f"{scene.days:g} days: {played.requests:,} pages, {played.impressions:,} impressions, {played.feedback:,} "
+        shown = f"{scene.days:g} days: {played.requests:,} pages, {played.impressions:,} impressions"
+        console.print(
+            f"{shown}, {played.feedback:,} clicks, likes and comments, in {spent:.0f} s",
+            highlight=False,
+            soft_wrap=True,
         )
-        console.print(f"{told}clicks, likes and comments, in {spent:.0f} s", highlight=False, soft_wrap=True)
 
 
 def _run(demo: Demo, port: int, headless: int | None, *, quiet: bool) -> dict[str, Any]:
-    import uvloop
+    with needs_extra("serve"):
+        import uvloop
 
-    from hellinger.serve.logs import configure
-    from hellinger.serve.run import address
-    from hellinger.traffic.demo import bind
+        from hellinger.serve.logs import configure
+        from hellinger.serve.run import address
+        from hellinger.traffic.demo import bind
 
     configure(level=demo.settings.log_level, form=demo.settings.log_format)
     listener = bind(demo.settings.host, 0 if headless is not None else port)

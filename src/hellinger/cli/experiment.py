@@ -14,6 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from hellinger.cli._app import JsonFlag, app, console, emit
+from hellinger.cli._service import reached
+from hellinger.errors import needs_extra
 
 if TYPE_CHECKING:
     from hellinger.client import ExperimentPhase, ExperimentSummary
@@ -34,7 +36,7 @@ _Name = Annotated[str, typer.Option("--experiment", "-e", help="Which experiment
 _Begin = Annotated[
     str, typer.Option(help="New variants begin 'empty', or from the 'common' counts of all variants so far.")
 ]
-_Why = Annotated[str, typer.Option(help="A note for whoever reads the log.")]
+_Why = Annotated[str, typer.Option(help="A note for readers of the log.")]
 
 
 @experiment.command()
@@ -51,14 +53,12 @@ def show(
     Rates are of rankings whose reward is final. Intervals hold at every moment together, with 95 % confidence: look as
     often as you like.
     """
-    from hellinger.client import Client
-
-    with Client(url, key=key) as client:
-        told = client.experiment(name, control=control).raw
+    with reached(url, key) as client:
+        raw = client.experiment(name, control=control).raw
         if json:
-            emit(told)
+            emit(raw)
             return
-        console.print(experiment_table(told))
+        console.print(experiment_table(raw))
         if watch:
             with Live(console=console, transient=False) as live:
                 try:
@@ -77,9 +77,7 @@ def list_experiments(
     json: JsonFlag = False,
 ) -> None:
     """List the experiments, or the phases of one: times in which weights and variants stayed the same."""
-    from hellinger.client import Client
-
-    with Client(url, key=key) as client:
+    with reached(url, key) as client:
         if name:
             _print_phases(client.phases(name), json)
         else:
@@ -109,13 +107,13 @@ def start(
     json: JsonFlag = False,
 ) -> None:
     """Start an experiment on its share of the traffic, or on a placement; 'main' has what is left."""
-    from hellinger.client import Client
-    from hellinger.engine.settings import named_specs
+    with needs_extra("serve"):
+        from hellinger.engine.settings import named_specs
 
     choices: dict[str, Any] = {"split": split, "learning": learning, "holdout": holdout, "begin": begin}
     others: dict[str, Any] = {"placement": placement, "control": control, "guardrail": guardrail, "why": why}
     asked = {option: value for option, value in (choices | others).items() if value}
-    with Client(url, key=key) as client:
+    with reached(url, key) as client:
         started = client.start_experiment(
             name,
             named_specs(variants),
@@ -137,9 +135,7 @@ def ramp(
     json: JsonFlag = False,
 ) -> None:
     """Give every variant its weight from now on, on all copies of the service; what was learned stays."""
-    from hellinger.client import Client
-
-    with Client(url, key=key) as client:
+    with reached(url, key) as client:
         _print_phases(client.change_experiment(name, weights=_weights(weights), why=why), json)
 
 
@@ -204,9 +200,7 @@ def end(
     json: JsonFlag = False,
 ) -> None:
     """End an experiment: 'main' has its traffic again, and its figures stay."""
-    from hellinger.client import Client
-
-    with Client(url, key=key) as client:
+    with reached(url, key) as client:
         _print_phases(client.end_experiment(name, why=why), json)
 
 
@@ -219,9 +213,7 @@ def _change(
     **more: Any,
 ) -> None:
     """Change the phase in force, and none that somebody else begins meanwhile."""
-    from hellinger.client import Client
-
-    with Client(url, key=key) as client:
+    with reached(url, key) as client:
         phase = client.phases(name)[-1]
         _print_phases(client.change_experiment(name, weights=weights(phase), after=phase.seq, **more), json)
 
@@ -251,8 +243,8 @@ def _print_experiments(experiments: Sequence[ExperimentSummary], json: bool) -> 
         table.add_column(name, justify="right" if name == "rankings" else "left", no_wrap=name in ("since", "traffic"))
     for each in experiments:
         where = f"{each.traffic:.0%}" + (f" of {each.placement}" if each.placement else "")
-        told = "the rest" if each.name == _MAIN and len(experiments) > 1 else where
-        table.add_row(each.name, each.state, each.since or "–", told, _shares(each), f"{each.requests:,}")
+        share = "the rest" if each.name == _MAIN and len(experiments) > 1 else where
+        table.add_row(each.name, each.state, each.since or "–", share, _shares(each), f"{each.requests:,}")
     console.print(table)
 
 
@@ -275,15 +267,15 @@ def _print_phases(phases: Sequence[ExperimentPhase], json: bool) -> None:
     console.print(table)
 
 
-def experiment_table(told: Mapping[str, Any]) -> Group:
+def experiment_table(raw: Mapping[str, Any]) -> Group:
     """The leaderboard as the terminal shows it."""
     table = Table(box=None, header_style="bold", pad_edge=False)
     table.add_column("variant", style="cyan", no_wrap=True)
-    wide, several = console.width >= 100, len(told["variants"]) > 1
+    wide, several = console.width >= 100, len(raw["variants"]) > 1
     names = [*(["requests"] if wide else []), "impressions", "reward", "rate", "95 % interval"]
-    for name in names + ([f"over {told['control']}", "best"] if several else []):
+    for name in names + ([f"over {raw['control']}", "best"] if several else []):
         table.add_column(name, justify="right")
-    for row in told["variants"]:
+    for row in raw["variants"]:
         table.add_row(
             row["variant"],
             *([f"{row['requests']:,}"] if wide else []),
@@ -293,19 +285,19 @@ def experiment_table(told: Mapping[str, Any]) -> Group:
             f"{row['low']:.3%} … {row['high']:.3%}",
             *([_lift(row), f"{row['probability_best']:.1%}"] if several else []),
         )
-    lines: list[Any] = [Text(told["sentence"], style="bold"), *([Text(told["next"])] if told["next"] else []), Text()]
+    lines: list[Any] = [Text(raw["sentence"], style="bold"), *([Text(raw["next"])] if raw["next"] else []), Text()]
     lines.append(table)
-    check = told["sample_ratio"]
+    check = raw["sample_ratio"]
     if check is not None and check["alarm"]:
         lines += [
             Text(),
             Text(f"The split is off: {check['worst']} has {check['share']:.1%} of requests.", style="red"),
         ]
-    if told["open_requests"]:
-        note = f"{told['open_requests']:,} rankings may still be rewarded: they are in no rate, interval or lift yet."
+    if raw["open_requests"]:
+        note = f"{raw['open_requests']:,} rankings may still be rewarded: they are in no rate, interval or lift yet."
         lines += [Text(), Text(note, style="dim")]
-    if told["guardrail"] is not None:
-        lines += [Text(), _guardrail_table(told["guardrail"])]
+    if raw["guardrail"] is not None:
+        lines += [Text(), _guardrail_table(raw["guardrail"])]
     return Group(*lines)
 
 

@@ -12,10 +12,10 @@ from typing import IO, TYPE_CHECKING, Annotated
 import typer
 
 from hellinger.cli._app import app
-from hellinger.cli._extra import needs_extra
+from hellinger.cli._interrupt import keeping
 from hellinger.cli.log import DEFAULT, Database, opened
 from hellinger.cli.simulate import tracked
-from hellinger.errors import require
+from hellinger.errors import InputError, needs_extra, require
 
 if TYPE_CHECKING:
     from hellinger.serve.export import Format
@@ -44,12 +44,18 @@ def export(
     hellinger export | jq -c 'select(.reward > 0) | [.item, .position]'
     """
     require(form in ("jsonl", "parquet"), "format is jsonl or parquet", format=form)
-    with needs_extra():
+    with needs_extra("serve"):
         from hellinger.serve.export import write
     first, last = _time("since", since), _time("until", until)
     chosen: Format = "parquet" if form == "parquet" else "jsonl"
     os.nice(10)  # rankings come first
-    with opened(database) as store, tracked("events read", compiles=False) as progress, _target(output, form) as out:
+    note = "no file was written" if output != "-" else "what was printed ends in the middle"
+    with (
+        keeping(f"{note}; the log was only read"),
+        opened(database) as store,
+        tracked("events read", compiles=False) as progress,
+        _target(output, form) as out,
+    ):
         write(store, chosen, first, last, out, progress=progress)
 
 
@@ -66,7 +72,7 @@ def _time(name: str, text: str | None) -> int | None:
     try:
         return milliseconds(TypeAdapter(datetime).validate_python(text))
     except ValidationError:
-        raise ValueError(f"`{name}` must be a time as in 2026-01-31T12:00:00Z, but got {text!r}") from None
+        raise InputError(f"`{name}` must be a time as in 2026-01-31T12:00:00Z, but got {text!r}") from None
 
 
 @contextmanager
@@ -76,7 +82,7 @@ def _target(output: str, form: str) -> Iterator[IO[bytes]]:
         require(not terminal, "parquet goes to a file or a pipe, not to a terminal: name one with --output", output="-")
         try:
             yield sys.stdout.buffer
-        except BrokenPipeError:  # as `head` leaves it: whoever reads has enough
+        except BrokenPipeError:  # as `head` leaves it: the reader has enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(1) from None
         return

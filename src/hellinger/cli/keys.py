@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from hellinger.cli._app import JsonFlag, app, console, emit, progress_console
-from hellinger.cli._extra import needs_extra
+from hellinger.errors import needs_extra
 
 __all__ = ["list_keys", "new", "revoke"]
 
@@ -32,7 +32,7 @@ def new(
     json: JsonFlag = False,
 ) -> None:
     """Make a key and show it, this once: the file keeps only its hash."""
-    with needs_extra():
+    with needs_extra("serve"):
         from hellinger.serve.keys import new_key
     token, key = new_key(keys_file, name=name, role=role)
     if json:
@@ -56,7 +56,7 @@ def list_keys(
     json: JsonFlag = False,
 ) -> None:
     """List the keys of a file: name, role and when each was made."""
-    with needs_extra():
+    with needs_extra("serve"):
         from hellinger.serve.keys import read_keys
     found = read_keys(keys_file)
     if variable:
@@ -84,7 +84,7 @@ def revoke(
     json: JsonFlag = False,
 ) -> None:
     """Revoke a key: a running service refuses it within a second."""
-    with needs_extra():
+    with needs_extra("serve"):
         from hellinger.serve.keys import revoke_key
     key = revoke_key(keys_file, name)
     if json:

@@ -9,8 +9,11 @@ import typer
 from rich.markup import escape
 
 from hellinger.cli._app import JsonFlag, app, console, emit
+from hellinger.cli._interrupt import keeping
+from hellinger.cli._numbers import whole
 from hellinger.cli._stages import stages
 from hellinger.cli.simulate import print_result
+from hellinger.errors import needs_extra
 
 __all__ = ["leaderboard"]
 
@@ -18,17 +21,20 @@ __all__ = ["leaderboard"]
 @app.command("leaderboard")
 def leaderboard(
     out: Annotated[Path, typer.Option(help="Folder for the rankings and their numbers.")] = Path("leaderboard"),
-    runs: Annotated[int, typer.Option(help="Runs of each policy; the cold start has one in 20 of them.")] = 200,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same numbers, anywhere.")] = 0,
+    runs: Annotated[
+        int, typer.Option(help="Runs of each policy; the cold start has one in 20 of them.", parser=whole(most=10**6))
+    ] = 200,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same numbers, anywhere.", parser=whole())] = 0,
     everyone: Annotated[
         bool, typer.Option("--all", help="Let slow rules play the cold start too: many minutes.")
     ] = False,
     json: JsonFlag = False,
 ) -> None:
     """Rank every policy on the paper's two problems, on two close arms, and on a cold start with 10,000 arms."""
-    from hellinger.lab import leaderboard as lab
+    with needs_extra("lab"):
+        from hellinger.lab import leaderboard as lab
 
-    with stages() as say:
+    with keeping("nothing was written: it writes all at the end, and fewer --runs get there sooner"), stages() as say:
         standings = lab.leaderboard(out, runs=runs, seed=seed, everyone=everyone, say=say)
     if json:
         emit({"contests": [standing.record() for standing in standings]})

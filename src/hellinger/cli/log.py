@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hellinger.cli._app import JsonFlag, app, console, emit
+from hellinger.cli._interrupt import keeping
+from hellinger.cli._service import reached
 from hellinger.cli.simulate import tracked
-from hellinger.errors import require
+from hellinger.errors import InputError, needs_extra
 
 if TYPE_CHECKING:
     from hellinger.ledger.recovery import Compaction
@@ -32,12 +34,11 @@ DEFAULT = "sqlite:///hellinger.db"
 
 @contextlib.contextmanager
 def opened(database: str) -> Iterator[Store]:
-    """The log at this address, which must be there already."""
+    """The log at this address, which must exist."""
     from hellinger.store import open_store
 
-    if database.startswith("sqlite:"):
-        path = database.partition("///")[2]
-        require(Path(path).exists(), "the database is there already", database=database)
+    if database.startswith("sqlite:") and not Path(database.partition("///")[2]).is_file():
+        raise InputError(f"no database at {database}: name one with --database")
     store = open_store(database)
     try:
         yield store
@@ -65,9 +66,14 @@ def snapshot(
 ) -> None:
     """Fold the log into a snapshot, so that the next start of the service is quick. Works beside a running service."""
     _give_way()
-    from hellinger.ledger import recovery
+    with needs_extra("serve"):
+        from hellinger.ledger import recovery
 
-    with opened(database) as store, _folding(json) as progress:
+    with (
+        keeping("the log is as it was, and so are its snapshots"),
+        opened(database) as store,
+        _folding(json) as progress,
+    ):
         reached = recovery.take_snapshot(store, progress=progress)
         deleted = 0
         if retention_days is not None:
@@ -82,8 +88,9 @@ def _give_way() -> None:
 
 
 def _compact(store: Store, days: float, hours: float, progress: Callable[[int, int], None]) -> Compaction:
-    from hellinger.events import now
-    from hellinger.ledger import recovery
+    with needs_extra("serve"):
+        from hellinger.events import now
+        from hellinger.ledger import recovery
 
     window = round(hours * 3_600_000)
     return recovery.compact(store, before=now() - round(days * DAY), window=window, progress=progress)
@@ -98,7 +105,8 @@ def compact(
 ) -> None:
     """Let old events go, their counts kept. Rankings of one more attribution window stay, for their feedback."""
     _give_way()
-    with opened(database) as store, _folding(json) as progress:
+    note = "every count is kept; the same command deletes the old events that are left"
+    with keeping(note), opened(database) as store, _folding(json) as progress:
         done = _compact(store, retention_days, attribution_hours, progress)
     _say(
         json,
@@ -124,9 +132,10 @@ def check(
     With --service, also what a running service ranks by: every pool's counts, prior and indices, as of the place in the
     log where the service is.
     """
-    from hellinger.ledger import recovery
+    with needs_extra("serve"):
+        from hellinger.ledger import recovery
 
-    with opened(database) as store, _folding(json) as progress:
+    with keeping("the log was only read"), opened(database) as store, _folding(json) as progress:
         wrong = recovery.check(store, progress=progress)
         if service is not None:
             wrong += _compared(store, service, key, progress)
@@ -146,13 +155,13 @@ def _compared(store: Store, url: str, key: str | None, progress: Callable[[int, 
     from itertools import islice
     from tempfile import TemporaryFile
 
-    import orjson
+    with needs_extra("serve"):
+        import orjson
 
-    from hellinger.client import Client
-    from hellinger.engine import checking
+        from hellinger.engine import checking
 
     with TemporaryFile() as answer:
-        with Client(url, key=key) as client:
+        with reached(url, key) as client:
             answer.writelines(orjson.dumps(part) + b"\n" for part in client.state())
         answer.seek(0)
         found = list(islice(checking.compare(store, map(orjson.loads, answer), progress=progress), 21))
@@ -166,9 +175,10 @@ def dump(
     json: JsonFlag = False,
 ) -> None:
     """Write the whole log to one file, checksummed, that `restore` reads into either kind of database."""
-    import hellinger.store.transfer as transfer
+    with needs_extra("serve"):
+        import hellinger.store.transfer as transfer
 
-    with opened(database) as store:
+    with keeping(f"{file} was not written; the log was only read"), opened(database) as store:
         transfer.dump(store, file)
         events = store.count()
     _say(json, f"{events:,} events in {file}", events=events, file=str(file))
@@ -181,10 +191,12 @@ def restore(
     json: JsonFlag = False,
 ) -> None:
     """Read a dump into an empty database. A damaged file is refused, and nothing is written."""
-    import hellinger.store.transfer as transfer
-    from hellinger.store import open_store
+    with needs_extra("serve"):
+        import hellinger.store.transfer as transfer
+        from hellinger.store import open_store
 
-    transfer.restore(file, database)
+    with keeping("the database is empty as before; the same command begins again"):
+        transfer.restore(file, database)
     store = open_store(database)
     try:
         events = store.count()

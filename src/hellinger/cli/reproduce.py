@@ -11,7 +11,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from hellinger.cli._app import JsonFlag, app, console, emit
+from hellinger.cli._interrupt import keeping
+from hellinger.cli._numbers import whole
 from hellinger.cli._stages import stages
+from hellinger.errors import needs_extra
 
 __all__ = ["reproduce"]
 
@@ -21,20 +24,24 @@ _STYLES = {"agrees": "green", "partly": "yellow", "differs": "red", "not tested"
 @app.command("reproduce")
 def reproduce(
     out: Annotated[Path, typer.Option(help="Folder for report, numbers and figures.")] = Path("reproduction"),
-    runs: Annotated[int, typer.Option(help="Runs of each policy.")] = 200,
-    seed: Annotated[int, typer.Option(help="What the runs are drawn from.")] = 0,
+    runs: Annotated[int, typer.Option(help="Runs of each policy.", parser=whole(most=10**6))] = 200,
+    seed: Annotated[int, typer.Option(help="What the runs are drawn from.", parser=whole())] = 0,
     sites: Annotated[
-        int | None, typer.Option(help="Simulated sites for the two months of traffic: 4, or 10 with --full.")
+        int | None,
+        typer.Option(
+            help="Simulated sites for the two months of traffic: 4, or 10 with --full.", parser=whole(most=10**4)
+        ),
     ] = None,
-    contents: Annotated[int, typer.Option(help="Contents on each site.")] = 10_000,
-    full: Annotated[bool, typer.Option("--full", help="Scan traffic to 3,000 impressions per content.")] = False,
+    items: Annotated[int, typer.Option(help="Items on each site.", parser=whole(most=10**7))] = 10_000,
+    full: Annotated[bool, typer.Option("--full", help="Scan traffic to 3,000 impressions per item.")] = False,
     json: JsonFlag = False,
 ) -> None:
     """Run the paper's simulations again: its figures, and its claims one by one."""
-    from hellinger.lab.reproduce import reproduce as run  # matplotlib and Polars, only where they are needed
+    with needs_extra("lab"):
+        from hellinger.lab.reproduce import reproduce as run
 
-    with stages() as say:
-        found = run(out, runs=runs, seed=seed, sites=sites, contents=contents, full=full, say=say)
+    with keeping("nothing was written: it writes all at the end, and fewer --runs get there sooner"), stages() as say:
+        found = run(out, runs=runs, seed=seed, sites=sites, items=items, full=full, say=say)
     if json:
         emit(found.record)
         return

@@ -13,7 +13,8 @@ import typer
 from typer.core import TyperCommand
 
 from hellinger.cli._app import JsonFlag, app, emit
-from hellinger.cli._extra import needs_extra
+from hellinger.cli._numbers import read_whole
+from hellinger.errors import needs_extra
 
 if TYPE_CHECKING:
     from hellinger.engine.settings import Settings
@@ -33,14 +34,22 @@ class _ServeCommand(TyperCommand):
         """Put the settings that were given where the function finds them."""
         names = [option.name for option in _options()]
         given = {name: ctx.params.pop(name, None) for name in names}
-        ctx.obj = {name: value for name, value in given.items() if value is not None}
+        ctx.obj = {name: _plain(name, value) for name, value in given.items() if value is not None}
         return super().invoke(ctx)
+
+
+def _plain(name: str, value: Any) -> Any:
+    """A whole number written as 1e6 in plain digits, where the setting is one."""
+    from hellinger.engine.settings import Settings
+
+    number = read_whole(value) if Settings.model_fields[name].annotation is int else None
+    return value if number is None else str(number)
 
 
 @cache
 def _options() -> list[Any]:
     """Let typer make options as it does from a function, from one whose parameters are the settings."""
-    with needs_extra():
+    with needs_extra("serve"):
         from hellinger.engine.settings import Settings, group_of
 
     def settings() -> None: ...
@@ -99,7 +108,7 @@ def serve(
     Settings come from a TOML file, then from the environment (HELLINGER_PORT for --port), then from flags; the
     later wins. What --show-config prints is such a file.
     """
-    with needs_extra():
+    with needs_extra("serve"):
         from hellinger.engine.settings import Settings
         from hellinger.serve.keys import Keys, check_binding
         from hellinger.serve.run import run

@@ -15,7 +15,9 @@ from rich.table import Table
 
 from hellinger._spec import split_specs
 from hellinger.cli._app import JsonFlag, app, console, emit, progress_console
-from hellinger.errors import require
+from hellinger.cli._interrupt import keeping
+from hellinger.cli._numbers import whole
+from hellinger.errors import InputError, needs_extra, require
 
 if TYPE_CHECKING:
     from hellinger.lab import Result
@@ -51,19 +53,21 @@ def simulate(
         str, typer.Option(help="True means: '0.1,0.05', a law 'beta(1.6,100)x10000', or a file.")
     ] = "0.1,0.05,0.05,0.05,0.02,0.02,0.02,0.01,0.01,0.01",
     family: Annotated[str, typer.Option(help="Family of rewards: see `hellinger families`.")] = "bernoulli",
-    horizon: Annotated[int, typer.Option(help="Rounds in a run.")] = 10_000,
-    runs: Annotated[int, typer.Option(help="Runs.")] = 200,
-    init: Annotated[int, typer.Option(help="Plays every arm is given first.")] = 1,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same numbers, anywhere.")] = 0,
-    slots: Annotated[int, typer.Option(help="Arms played a round.")] = 1,
-    batch: Annotated[int, typer.Option(help="Rounds between two readings of feedback.")] = 1,
-    delay: Annotated[int, typer.Option(help="Rounds before feedback can be read.")] = 0,
+    horizon: Annotated[int, typer.Option(help="Rounds in a run.", parser=whole(most=10**15))] = 10_000,
+    runs: Annotated[int, typer.Option(help="Runs.", parser=whole())] = 200,
+    init: Annotated[int, typer.Option(help="Plays every arm is given first.", parser=whole())] = 1,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same numbers, anywhere.", parser=whole())] = 0,
+    slots: Annotated[int, typer.Option(help="Arms played a round.", parser=whole())] = 1,
+    batch: Annotated[int, typer.Option(help="Rounds between two readings of feedback.", parser=whole())] = 1,
+    delay: Annotated[int, typer.Option(help="Rounds before feedback can be read.", parser=whole())] = 0,
     ties: Annotated[str, typer.Option(help="'random' (a new order of arms each run) or 'first'.")] = "random",
     rewards: Annotated[
         Path | None, typer.Option(help="Play on a recorded CSV instead: a row a round, a column an arm.")
     ] = None,
     engine: Annotated[str, typer.Option(help="'local', or 'dask://host:port'.")] = "local",
-    workers: Annotated[int | None, typer.Option(help="Threads of the local engine; all cores if not given.")] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Threads of the local engine; all cores if not given.", parser=whole())
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(help="Folder for the result, its figures, and finished parts to resume from."),
@@ -89,7 +93,13 @@ def simulate(
     if rewards is not None:
         _refuse(context, "means", "horizon", "init", "batch", "delay", "engine", "workers")
         require(rewards.is_file(), "--rewards is a file", rewards=str(rewards))
-    with _folder(out), tracked("playing", quiet=json) as progress:
+    if out is not None:
+        with needs_extra("lab"):  # now, not after the last run
+            import matplotlib  # noqa: F401
+            import polars  # noqa: F401
+    kept = f"finished parts are in {out}, and the same command goes on from there" if out and not rewards else ""
+    note = kept or "nothing was kept: --out FOLDER keeps finished parts, to go on from"
+    with keeping(note), _folder(out), tracked("playing", quiet=json) as progress:
         if rewards is not None:
             result = lab.replay_table(
                 chosen, rewards, family=family, slots=slots, runs=runs, seed=seed, ties=ties, progress=progress
@@ -143,7 +153,7 @@ def _refuse(context: typer.Context, *names: str) -> None:
     sources = {name: context.get_parameter_source(name) for name in names}
     given = [name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
     if given:
-        raise ValueError(f"`--rewards` must stand without --{', --'.join(given)}: the table says what is played")
+        raise InputError(f"`--rewards` must stand without --{', --'.join(given)}: the table says what is played")
 
 
 @contextlib.contextmanager
@@ -158,7 +168,7 @@ def _folder(folder: Path | None) -> Iterator[None]:
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        raise ValueError(f"`--out` must be a folder that can be written to, but {str(folder)!r}: {error}") from None
+        raise InputError(f"`--out` must be a folder that can be written to, but {str(folder)!r}: {error}") from None
     try:
         yield
     except BaseException:

@@ -15,7 +15,10 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from rich.table import Table
 
 from hellinger.cli._app import JsonFlag, app, console, emit, progress_console
-from hellinger.cli._extra import needs_extra
+from hellinger.cli._interrupt import keeping
+from hellinger.cli._numbers import whole
+from hellinger.cli._service import answering
+from hellinger.errors import needs_extra
 
 if TYPE_CHECKING:
     from hellinger.traffic import Driver, Pace, Report, SentCounts, World
@@ -31,37 +34,47 @@ def traffic(
         str, typer.Argument(envvar="HELLINGER_URL", help="Address of the service.")
     ] = "http://127.0.0.1:8000",
     key: Annotated[str | None, typer.Option(envvar="HELLINGER_KEY", help="A key that may write.")] = None,
-    contents: Annotated[
-        int | None, typer.Option(help="Contents to begin with; 1,000, or all of the file.", min=1, show_default=False)
+    items: Annotated[
+        int | None,
+        typer.Option(
+            help="Items to begin with; 1,000, or all of the file.", parser=whole(1, 10**7), show_default=False
+        ),
     ] = None,
     csv: Annotated[
         Path | None,
-        typer.Option(help="Your contents: item,ctr or item,impressions,clicks.", exists=True, dir_okay=False),
+        typer.Option(help="Your items: item,ctr or item,impressions,clicks.", exists=True, dir_okay=False),
     ] = None,
     law: Annotated[str, typer.Option(help="Law of made-up click rates: beta, heavy-tailed or bimodal.")] = "bimodal",
-    arrivals: Annotated[
-        float, typer.Option(help="Contents that come, and oldest that expire, in a simulated day.")
-    ] = 0.0,
-    seed: Annotated[int, typer.Option(help="What users and clicks are drawn from.", min=0)] = 0,
+    arrivals: Annotated[float, typer.Option(help="Items that come, and oldest that expire, in a simulated day.")] = 0.0,
+    seed: Annotated[int, typer.Option(help="What users and clicks are drawn from.", parser=whole(0))] = 0,
     rate: Annotated[
         float | None, typer.Option(help="Pages a second; as fast as it goes if not given.", rich_help_panel=_PACE)
     ] = None,
     requests: Annotated[
-        int | None, typer.Option(help="Stop after so many pages.", min=0, rich_help_panel=_PACE)
+        int | None, typer.Option(help="Stop after so many pages.", parser=whole(0), rich_help_panel=_PACE)
     ] = None,
     seconds: Annotated[float | None, typer.Option(help="Stop after so long.", min=0, rich_help_panel=_PACE)] = None,
-    connections: Annotated[int, typer.Option(help="Requests under way at once, at most.", rich_help_panel=_PACE)] = 8,
+    connections: Annotated[
+        int, typer.Option(help="Requests under way at once, at most.", parser=whole(most=10**5), rich_help_panel=_PACE)
+    ] = 8,
     day: Annotated[
         float | None,
         typer.Option(
             help="Pages in a simulated day; those of a real one at --rate, else 100,000.", rich_help_panel=_PACE
         ),
     ] = None,
-    slots: Annotated[int, typer.Option("--slots", "-k", help="Slots of a page.", rich_help_panel=_USERS)] = 20,
-    users: Annotated[int, typer.Option(help="How many there are.", rich_help_panel=_USERS)] = 5000,
+    slots: Annotated[
+        int, typer.Option("--slots", "-k", help="Slots of a page.", parser=whole(), rich_help_panel=_USERS)
+    ] = 20,
+    users: Annotated[
+        int, typer.Option(help="How many there are.", parser=whole(most=10**8), rich_help_panel=_USERS)
+    ] = 5000,
     pages: Annotated[float, typer.Option(help="Pages of a visit, on average.", rich_help_panel=_USERS)] = 3.0,
     memory: Annotated[
-        int, typer.Option(help="Contents seen last that a user is not shown again.", rich_help_panel=_USERS)
+        int,
+        typer.Option(
+            help="Items seen last that a user is not shown again.", parser=whole(most=10**6), rich_help_panel=_USERS
+        ),
     ] = 40,
     eta: Annotated[
         float, typer.Option(help="Position j is looked at with probability j^−eta.", rich_help_panel=_USERS)
@@ -89,25 +102,25 @@ def traffic(
     ] = False,
     json: JsonFlag = False,
 ) -> None:
-    """Send a running service the traffic of a site: users visit, look, click, come back; contents come and go.
+    """Send a running service the traffic of a site: users visit, look, click, come back; items come and go.
 
-    Contents are made up, with click rates from a law, or read from your own figures (--csv), and added to the service
+    Items are made up, with click rates from a law, or read from your own figures (--csv), and added to the service
     first. Users come in sessions and are not shown again what they saw last. They look at the upper positions more than
-    at the lower (--eta), click by the content's own rate, and word of it arrives after a while, sometimes twice,
+    at the lower (--eta), click by the item's own rate, and word of it arrives after a while, sometimes twice,
     sometimes in the wrong order. The same --seed sends the same users.
 
     At the end it prints what it sent. --verify asks the service for its counts and compares them number by number, for
-    every variant and every content; nobody else may send traffic meanwhile. Ctrl-C ends it in good order.
+    every variant and every item; nobody else may send traffic meanwhile. Ctrl-C ends it in good order.
 
     Try: hellinger serve in one terminal, then hellinger traffic --requests 2000 --verify in another.
     """
-    with needs_extra():
+    with needs_extra("serve"):
         import uvloop
 
         from hellinger.engine._setting_text import pairs
-        from hellinger.traffic import Pace, Plan, World, from_csv, from_law
+        from hellinger.traffic import Pace, UserModel, World, from_csv, from_law
     visits = day if day is not None else (rate * 86_400 if rate is not None else 100_000.0)
-    plan = Plan(
+    site_users = UserModel(
         visits=visits,
         k=slots,
         users=users,
@@ -126,10 +139,11 @@ def traffic(
     ).check()
     pace = Pace(rate, connections, requests, seconds).check()
     supply = from_csv(csv, law=law) if csv is not None else from_law(law)
-    most = contents if contents is not None else (10**9 if csv is not None else 1000)
-    world = World(plan, supply, contents=most, seed=seed, start=time.time_ns() // 1_000_000)
+    most = items if items is not None else (10**9 if csv is not None else 1000)
+    world = World(site_users, supply, items=most, seed=seed, start=time.time_ns() // 1_000_000)
     points = {kind: float(value) for kind, value in pairs(weights).items()} if weights else None
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+    note = "what was sent is counted by the service; the same command sends it anew"
+    with keeping(note), answering(url), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         report = runner.run(_drive(url, key, world, pace, points, verify, quiet=json))
     if json:
         emit(_as_json(report))
@@ -142,11 +156,12 @@ def traffic(
 async def _drive(
     url: str, key: str | None, world: World, pace: Pace, points: dict[str, float] | None, verify: bool, *, quiet: bool
 ) -> Report:
-    from hellinger.client import AsyncClient, Retry
+    from hellinger.client import AsyncClient
     from hellinger.traffic import Driver
 
-    async with AsyncClient(url, key, retry=Retry(times=2)) as client:
-        await client.experiment()  # an address or key that is wrong need not be tried for long
+    with answering(url) as options:
+        async with AsyncClient(url, key, **options) as client:
+            await client.experiment()  # an address or key that is wrong need not be tried for long
     with _telling(pace, quiet) as tell:
         async with AsyncClient(url, key, connections=pace.connections) as client:
             driver = Driver(client, world, pace, weights=points, verify=verify, progress=tell)
@@ -183,7 +198,7 @@ def _telling(pace: Pace, quiet: bool) -> Iterator[Callable[[SentCounts], None]]:
     quiet = quiet or not progress_console.is_terminal
     with Progress(*columns, console=progress_console, transient=True, disable=quiet) as bar:
         total = pace.requests if pace.requests is not None else pace.seconds
-        task = bar.add_task("adding contents", total=total)
+        task = bar.add_task("adding items", total=total)
         began = last = time.monotonic()
         before = 0
 
@@ -204,9 +219,9 @@ def _telling(pace: Pace, quiet: bool) -> Iterator[Callable[[SentCounts], None]]:
 
 
 def _as_json(report: Report) -> dict[str, Any]:
-    told = report.sent.as_json()
-    rate = told["requests"] / report.seconds if report.seconds > 0 else 0.0
-    return told | {
+    sent = report.sent.as_json()
+    rate = sent["requests"] / report.seconds if report.seconds > 0 else 0.0
+    return sent | {
         "seconds": round(report.seconds, 3),
         "requests_per_s": round(rate, 1),
         "verified": None if report.differences is None else not report.differences,
@@ -215,30 +230,30 @@ def _as_json(report: Report) -> dict[str, Any]:
 
 
 def _show(report: Report) -> None:
-    told = _as_json(report)
-    answers = told["answers"]
-    kinds = ", ".join(f"{count:,} {kind}" for kind, count in told["feedback"].items()) or "none"
-    spent = ", ".join(f"{name} {value:g} ms" for name, value in told["latency_ms"].items())
+    sent = _as_json(report)
+    answers = sent["answers"]
+    kinds = ", ".join(f"{count:,} {kind}" for kind, count in sent["feedback"].items()) or "none"
+    spent = ", ".join(f"{name} {value:g} ms" for name, value in sent["latency_ms"].items())
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="dim", no_wrap=True)
     table.add_column()
-    table.add_row("pages", f"{told['requests']:,} in {told['seconds']:.1f} s, {told['requests_per_s']:,.0f} a second")
+    table.add_row("pages", f"{sent['requests']:,} in {sent['seconds']:.1f} s, {sent['requests_per_s']:,.0f} a second")
     table.add_row(
-        "", f"{told['abandoned']:,} abandoned, {told['aborted']:,} aborted ({told['resolved']:,} asked again)"
+        "", f"{sent['abandoned']:,} abandoned, {sent['aborted']:,} aborted ({sent['resolved']:,} asked again)"
     )
-    table.add_row("impressions", f"{told['impressions']:,}")
-    table.add_row("feedback", f"{kinds}; {told['repeated']:,} sent twice")
+    table.add_row("impressions", f"{sent['impressions']:,}")
+    table.add_row("feedback", f"{kinds}; {sent['repeated']:,} sent twice")
     table.add_row("", ", ".join(f"{answers[name]:,} {name}" for name in answers))
-    table.add_row("contents", f"{told['added']:,} added, {told['expired']:,} expired")
+    table.add_row("items", f"{sent['added']:,} added, {sent['expired']:,} expired")
     table.add_row("latency", spent or "–")
-    if told["failures"]:
-        table.add_row("failures", f"[red]{told['failures']:,} calls given up after all retries[/]")
+    if sent["failures"]:
+        table.add_row("failures", f"[red]{sent['failures']:,} calls given up after all retries[/]")
     console.print(table, highlight=False)
     variants = Table(box=None, header_style="bold", pad_edge=False)
     variants.add_column("variant", style="cyan", no_wrap=True)
     for name in ("requests", "impressions", "rewards"):
         variants.add_column(f"{name} sent", justify="right")
-    for name, row in told["variants"].items():
+    for name, row in sent["variants"].items():
         variants.add_row(name, *(f"{row[what]:,g}" for what in ("requests", "impressions", "rewards")))
     console.print()
     console.print(variants, highlight=False)

@@ -2,36 +2,45 @@
 
 from __future__ import annotations
 
-from hellinger.client.answers import (
-    Added,
-    CountRow,
-    Experiment,
-    ExperimentPhase,
-    ExperimentSummary,
-    Feedback,
-    Health,
-    Imported,
-    Item,
-    NewItem,
-    Outcome,
-    RankedItem,
-    Ranking,
-    Rejected,
-    Series,
-    SeriesColumn,
-    Standing,
-    VariantStanding,
-)
-from hellinger.client.buffer import AsyncFeedbackBuffer, FeedbackBuffer
-from hellinger.client.client import AsyncClient, Client
-from hellinger.client.errors import ServiceError, UnreachableError
-from hellinger.client.retry import Retry
+from hellinger.errors import needs_extra
+
+with needs_extra("serve"):
+    from hellinger.client.answers import (
+        Added,
+        CountRow,
+        Experiment,
+        ExperimentPhase,
+        ExperimentSummary,
+        Feedback,
+        Health,
+        HistoryMark,
+        Imported,
+        Item,
+        ItemHistory,
+        ItemHistoryColumn,
+        LiveMessage,
+        NewItem,
+        Outcome,
+        RankedItem,
+        Ranking,
+        Rejected,
+        Series,
+        SeriesColumn,
+        Standing,
+        VariantStanding,
+    )
+    from hellinger.client.buffer import AsyncFeedbackBuffer, FeedbackBuffer
+    from hellinger.client.client import AsyncClient, Client
+    from hellinger.client.errors import BufferFullError, ClientError, ServiceError, UnreachableError
+    from hellinger.client.retry import Retry
 
 __all__ = [
     "Added",
     "AsyncClient",
     "AsyncFeedbackBuffer",
+    "BufferFullError",
     "Client",
+    "ClientError",
     "CountRow",
     "Experiment",
     "ExperimentPhase",
@@ -39,8 +48,12 @@ __all__ = [
     "Feedback",
     "FeedbackBuffer",
     "Health",
+    "HistoryMark",
     "Imported",
     "Item",
+    "ItemHistory",
+    "ItemHistoryColumn",
+    "LiveMessage",
     "NewItem",
     "Outcome",
     "RankedItem",

@@ -15,8 +15,12 @@ __all__ = [
     "ExperimentSummary",
     "Feedback",
     "Health",
+    "HistoryMark",
     "Imported",
     "Item",
+    "ItemHistory",
+    "ItemHistoryColumn",
+    "LiveMessage",
     "NewItem",
     "Outcome",
     "RankedItem",
@@ -317,6 +321,60 @@ class Series:
         steps = tuple([datetime.fromisoformat(step) for step in raw["steps"]])
         columns = {name: SeriesColumn.of(column) for name, column in raw["variants"].items()}
         return cls(raw["resolution"], steps, columns)
+
+
+@dataclass(frozen=True, slots=True)
+class ItemHistoryColumn(_Answer):
+    """An item's figures under one variant, one for each step."""
+
+    impressions: list[float]
+    reward: list[float]
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryMark:
+    """Something that was done with an item, or that it did, and in whose pool."""
+
+    at: datetime
+    what: str
+    variant: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ItemHistory:
+    """An item over time; ``complete`` where the events read reach back to its beginning.
+
+    ``variants`` has counts that were no variant's under the name ``""``.
+    """
+
+    item: str
+    complete: bool
+    events_read: int
+    resolution: str
+    steps: tuple[datetime, ...]
+    variants: Mapping[str, ItemHistoryColumn]
+    marks: tuple[HistoryMark, ...]
+
+    @classmethod
+    def of(cls, raw: Mapping[str, Any]) -> ItemHistory:
+        """The answer as it came."""
+        return cls(
+            raw["item"],
+            raw["complete"],
+            raw["events_read"],
+            raw["resolution"],
+            tuple([datetime.fromisoformat(step) for step in raw["steps"]]),
+            {name: ItemHistoryColumn.of(column) for name, column in raw["variants"].items()},
+            tuple([HistoryMark(datetime.fromisoformat(m["at"]), m["what"], m.get("variant")) for m in raw["marks"]]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LiveMessage:
+    """A message of the live stream: ``hello`` or ``tick``, and what the experiment looks like by then."""
+
+    kind: str
+    data: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from typing import Self
 
 from hellinger.client.answers import Feedback, Outcome
 from hellinger.client.client import AsyncClient, Client
+from hellinger.client.errors import BufferFullError, ClientError
 from hellinger.errors import require
 
 __all__ = ["AsyncFeedbackBuffer", "FeedbackBuffer"]
@@ -30,7 +31,7 @@ class _Waiting:
     seconds
         How long an event waits at most before it is first sent.
     limit
-        Events that may wait while the service cannot be reached; one more is refused with ``BufferError``.
+        Events that may wait while the service cannot be reached; one more is refused with ``BufferFullError``.
     """
 
     def __init__(self, size: int, seconds: float, limit: int) -> None:
@@ -50,7 +51,7 @@ class _Waiting:
     def put(self, event: Feedback) -> bool:
         """Hold an event; whether that makes a batch."""
         if len(self._events) >= self.limit:
-            raise BufferError(f"`events waiting <= {self.limit}` must hold: the service does not take them")
+            raise BufferFullError(f"`events waiting <= {self.limit}` must hold: the service does not take them")
         if not self._events:
             self._oldest = time.monotonic()
         self._events.append(event)
@@ -82,7 +83,7 @@ class FeedbackBuffer:
     """Gathers feedback and sends it from a thread of its own; :meth:`add` never waits for the service.
 
     What the service does not take (beyond the client's retries) waits and is sent again. At the end of the program
-    what is left is sent; better is a ``with`` block, which also tells of what could not be.
+    what is left is sent; better is a ``with`` block, which also raises where something could not be.
 
     Parameters
     ----------
@@ -91,7 +92,7 @@ class FeedbackBuffer:
     size, seconds
         A batch is sent when it has so many events, or its oldest is so old.
     limit
-        Events that may wait while the service cannot be reached; one more is refused with ``BufferError``.
+        Events that may wait while the service cannot be reached; one more is refused with ``BufferFullError``.
 
     Examples
     --------
@@ -159,7 +160,7 @@ class FeedbackBuffer:
     def _at_exit(self) -> None:
         try:
             self.close()
-        except OSError as error:
+        except ClientError as error:
             _LOG.error("%d events of feedback could not be sent: %s", len(self), error)
 
     def _run(self) -> None:
@@ -171,7 +172,7 @@ class FeedbackBuffer:
                     return
             try:
                 self.flush()
-            except OSError as error:
+            except ClientError as error:
                 _LOG.warning("feedback waits, for the service does not take it: %s", error)
                 with self._wake:
                     self._waiting.later()
@@ -235,7 +236,7 @@ class AsyncFeedbackBuffer:
                 continue
             try:
                 await self.flush()
-            except OSError as error:
+            except ClientError as error:
                 _LOG.warning("feedback waits, for the service does not take it: %s", error)
                 self._waiting.later()
                 await asyncio.sleep(self._waiting.seconds)

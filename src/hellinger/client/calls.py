@@ -22,6 +22,7 @@ from hellinger.client.answers import (
     Health,
     Imported,
     Item,
+    ItemHistory,
     NewItem,
     Outcome,
     Ranking,
@@ -41,10 +42,11 @@ __all__ = [
     "feedback",
     "health",
     "hide",
+    "history",
     "impressions",
     "item",
 ]
-__all__ += ["import_counts", "page", "phases", "rank", "series", "start_experiment", "unhide", "window"]
+__all__ += ["import_counts", "live", "page", "phases", "rank", "series", "start_experiment", "unhide", "window"]
 
 T = TypeVar("T")
 Resolution = Literal["minute", "hour", "day"]
@@ -80,8 +82,8 @@ class Call(Generic[T]):
         try:
             return self.read(orjson.loads(response.content))
         except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
-            told = f"the answer must be that of the service, but {self.method} {self.path} brought something else"
-            raise ServiceError(response.status_code, "strange_answer", told) from None
+            problem = f"the answer must be that of the service, but {self.method} {self.path} brought something else"
+            raise ServiceError(response.status_code, "strange_answer", problem) from None
 
 
 def _plain(value: object) -> Any:
@@ -133,9 +135,9 @@ class Page:
     next: str | None
 
     @classmethod
-    def of(cls, told: Mapping[str, Any]) -> Page:
+    def of(cls, raw: Mapping[str, Any]) -> Page:
         """The answer as it came."""
-        return cls(tuple([Item.of(row) for row in told["items"]]), told["total"], told["next"])
+        return cls(tuple([Item.of(row) for row in raw["items"]]), raw["total"], raw["next"])
 
 
 def page(
@@ -167,8 +169,13 @@ def delete(id: str) -> Call[str]:  # noqa: A002
     return Call("DELETE", _path(id), _state, done="deleted")
 
 
-def _state(told: Mapping[str, Any]) -> str:
-    return str(told["state"])
+def history(id: str) -> Call[ItemHistory]:  # noqa: A002
+    """An item over time, from the newest events of the log."""
+    return Call("GET", "/v1/history", ItemHistory.of, params={"item": id})
+
+
+def _state(raw: Mapping[str, Any]) -> str:
+    return str(raw["state"])
 
 
 # Rankings and feedback --------------------------------------------------------------------------------
@@ -336,12 +343,12 @@ def _given(**fields: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _phases(told: Mapping[str, Any]) -> tuple[ExperimentPhase, ...]:
-    return tuple([ExperimentPhase.of(row) for row in told["phases"]])
+def _phases(raw: Mapping[str, Any]) -> tuple[ExperimentPhase, ...]:
+    return tuple([ExperimentPhase.of(row) for row in raw["phases"]])
 
 
-def _experiments(told: Mapping[str, Any]) -> tuple[ExperimentSummary, ...]:
-    return tuple([ExperimentSummary.of(row) for row in told["experiments"]])
+def _experiments(raw: Mapping[str, Any]) -> tuple[ExperimentSummary, ...]:
+    return tuple([ExperimentSummary.of(row) for row in raw["experiments"]])
 
 
 def series(
@@ -365,3 +372,8 @@ def window(since: datetime | None, until: datetime | None) -> dict[str, str]:
 def health() -> Call[Health]:
     """Whether the service can rank, and whether its store is there."""
     return Call("GET", "/health/ready", Health.of)
+
+
+def live() -> Call[bool]:
+    """Whether the process answers, able to rank or not."""
+    return Call("GET", "/health/live", lambda raw: bool(raw["status"] == "live"))

@@ -7,6 +7,7 @@ import functools
 import inspect
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
@@ -17,7 +18,8 @@ import httpx
 import orjson
 
 from hellinger.client import calls
-from hellinger.client.answers import Added, Item, NewItem
+from hellinger.client._lines import EventReader, LineReader
+from hellinger.client.answers import Added, Item, LiveMessage, NewItem
 from hellinger.client.calls import Call, Page, Sort, State
 from hellinger.client.errors import ServiceError, UnreachableError
 from hellinger.client.lanes import Lanes
@@ -29,7 +31,7 @@ __all__ = ["AsyncClient", "Client"]
 P = ParamSpec("P")
 T = TypeVar("T")
 _BATCH = 2000
-"""Contents in one request: well below the service's limits."""
+"""Items in one request: well below the service's limits."""
 
 
 class _Settings:
@@ -139,6 +141,7 @@ class Client:
 
     item = _blocking(calls.item)
     page = _blocking(calls.page)
+    history = _blocking(calls.history)
     hide = _blocking(calls.hide)
     unhide = _blocking(calls.unhide)
     delete = _blocking(calls.delete)
@@ -154,6 +157,7 @@ class Client:
     end_experiment = _blocking(calls.end_experiment)
     series = _blocking(calls.series)
     health = _blocking(calls.health)
+    live = _blocking(calls.live)
 
     def add_items(self, items: Iterable[NewItem | str]) -> Added:
         """Add items, or change those whose id is known; some thousands at a time, each time all or none."""
@@ -185,14 +189,20 @@ class Client:
     def export(self, *, since: datetime | None = None, until: datetime | None = None) -> Iterator[dict[str, Any]]:
         """The log, a row for each item shown, as it is read."""
         with self._stream("jsonl", since, until) as response:
-            for line in response.iter_lines():
-                yield orjson.loads(line)
+            yield from _rows(response)
 
     def state(self) -> Iterator[dict[str, Any]]:
         """What every pool ranks by, in parts, for ``hellinger check --service``; needs the role admin."""
         with _Stream(self._http, self._http.build_request("GET", "/v1/state")) as response:
-            for line in response.iter_lines():
-                yield orjson.loads(line)
+            yield from _rows(response)
+
+    def stream(self, experiment: str = "main", *, control: str | None = None) -> Iterator[LiveMessage]:
+        """Follow an experiment: ``hello`` with the last five minutes, then a ``tick`` every second, without end."""
+        request = self._http.build_request("GET", "/v1/stream", params=_followed(experiment, control))
+        reading = EventReader()
+        with _Stream(self._http, request) as response:
+            for part in response.iter_bytes():
+                yield from reading.take(part)
 
     def export_file(
         self,
@@ -293,6 +303,7 @@ class AsyncClient:
 
     item = _awaited(calls.item)
     page = _awaited(calls.page)
+    history = _awaited(calls.history)
     hide = _awaited(calls.hide)
     unhide = _awaited(calls.unhide)
     delete = _awaited(calls.delete)
@@ -308,6 +319,7 @@ class AsyncClient:
     end_experiment = _awaited(calls.end_experiment)
     series = _awaited(calls.series)
     health = _awaited(calls.health)
+    live = _awaited(calls.live)
 
     async def add_items(self, items: Iterable[NewItem | str]) -> Added:
         """Add items, or change those whose id is known; some thousands at a time, each time all or none."""
@@ -345,6 +357,30 @@ class AsyncClient:
         async for row in self._lines("/v1/export", params):
             yield row
 
+    async def export_file(
+        self,
+        path: str | Path,
+        *,
+        form: Literal["jsonl", "parquet"] = "parquet",
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> Path:
+        """The same rows as a file, of JSON lines or Parquet."""
+        path = Path(path)
+        async with self._stream("/v1/export", {"format": form} | calls.window(since, until)) as response:
+            with path.open("wb") as file:
+                async for part in response.aiter_bytes():
+                    file.write(part)
+        return path
+
+    async def stream(self, experiment: str = "main", *, control: str | None = None) -> AsyncIterator[LiveMessage]:
+        """Follow an experiment: ``hello`` with the last five minutes, then a ``tick`` every second, without end."""
+        reading = EventReader()
+        async with self._stream("/v1/stream", _followed(experiment, control)) as response:
+            async for part in response.aiter_bytes():
+                for message in reading.take(part):
+                    yield message
+
     async def state(self) -> AsyncIterator[dict[str, Any]]:
         """What every pool ranks by, in parts; needs the role admin."""
         async for part in self._lines("/v1/state", {}):
@@ -352,15 +388,33 @@ class AsyncClient:
 
     async def _lines(self, path: str, params: dict[str, str]) -> AsyncIterator[dict[str, Any]]:
         """An answer of JSON lines, as it is read."""
+        lines = LineReader()
+        async with self._stream(path, params) as response:
+            async for part in response.aiter_bytes():
+                for line in lines.take(part):
+                    yield orjson.loads(line)
+
+    @asynccontextmanager
+    async def _stream(self, path: str, params: dict[str, str]) -> AsyncIterator[httpx.Response]:
+        """An answer read while it comes; an error before its first byte is the service's word."""
         try:
             async with self._http.stream("GET", path, params=params) as response:
                 if not response.is_success:
                     await response.aread()
                     raise ServiceError.of(response)
-                async for line in response.aiter_lines():
-                    yield orjson.loads(line)
+                yield response
         except httpx.TransportError as error:
             raise UnreachableError(f"the answer must be read to its end, but broke off: {error}") from error
+
+
+def _rows(response: httpx.Response) -> Iterator[dict[str, Any]]:
+    lines = LineReader()
+    for part in response.iter_bytes():
+        yield from map(orjson.loads, lines.take(part))
+
+
+def _followed(experiment: str, control: str | None) -> dict[str, str]:
+    return {"experiment": experiment} | ({} if control is None else {"control": control})
 
 
 def _batches(items: Iterable[NewItem | str]) -> Iterator[list[NewItem | str]]:

@@ -7,11 +7,17 @@ from typing import Any
 import httpx
 import orjson
 
-__all__ = ["ServiceError", "UnreachableError"]
+from hellinger.errors import HellingerError
+
+__all__ = ["BufferFullError", "ClientError", "ServiceError", "UnreachableError"]
 
 
-class ServiceError(OSError):
-    """The service refused a request: its status, code, message and request id say why.
+class ClientError(HellingerError):
+    """A call that did not take effect, or that may not have: the service refused it, or did not answer."""
+
+
+class ServiceError(ClientError):
+    """The service refused a request: its status, code, message and trace id say why.
 
     Attributes
     ----------
@@ -22,7 +28,7 @@ class ServiceError(OSError):
     message
         The rule and the value, for people.
     trace_id
-        Under which the service's logs tell of it.
+        The request's name in the service's log lines.
     """
 
     def __init__(self, status: int, code: str, message: str, trace_id: str | None = None) -> None:
@@ -42,14 +48,18 @@ class ServiceError(OSError):
     @classmethod
     def of(cls, response: httpx.Response) -> ServiceError:
         """What an answer of 400 or above says."""
-        told: Any = None
+        raw: Any = None
         try:
-            told = orjson.loads(response.content)["error"]
-            return cls(response.status_code, told["code"], told["message"], told.get("trace_id"))
+            raw = orjson.loads(response.content)["error"]
+            return cls(response.status_code, raw["code"], raw["message"], raw.get("trace_id"))
         except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):  # a proxy's words, not the service's
             text = response.text.strip()[:200] or response.reason_phrase
             return cls(response.status_code, f"http_{response.status_code}", text)
 
 
-class UnreachableError(ConnectionError):
+class UnreachableError(ClientError):
     """No answer came, and trying again did not help."""
+
+
+class BufferFullError(HellingerError):
+    """More feedback waits to be sent than the buffer may hold."""

@@ -1,4 +1,4 @@
-"""Settings as text: how a variable or a flag is read, and how a wrong value is told of, in one line."""
+"""Settings as text: how a variable or a flag is read, and how a wrong value is reported, in one line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Literal
 from pydantic.fields import FieldInfo
 
 from hellinger._spec import split_specs
-from hellinger.errors import require
+from hellinger.errors import InputError, require
 
 __all__ = [
     "PREFIX",
@@ -74,7 +74,7 @@ def json_or(text: str, read: Any) -> Any:
         try:
             return json.loads(text)
         except ValueError as error:
-            raise ValueError(f"a value that begins with {{ or [ must be JSON, but {error}: {text!r}") from None
+            raise InputError(f"a value that begins with {{ or [ must be JSON, but {error}: {text!r}") from None
     return read(text)
 
 

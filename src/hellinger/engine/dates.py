@@ -39,7 +39,7 @@ class Dates:
         self._expired = np.zeros(0, np.bool_)
         """By slot: whether an item has expired that the log still says is shown."""
         self._unlogged: dict[int, None] = {}
-        """Those of them, in order, that the log is yet to be told of."""
+        """Those of them, in order, that are not in the log yet."""
         self._heap: list[tuple[int, int]] = []
         self._begin()
 
@@ -84,7 +84,7 @@ class Dates:
         return fresh
 
     def to_log(self) -> list[int]:
-        """Slots of expired items that the log is to be told of, each given once; ask again while there are any."""
+        """Slots of expired items to be written to the log, each given once; ask again while there are any."""
         some = list(islice(self._unlogged, TO_LOG))
         for slot in some:
             del self._unlogged[slot]

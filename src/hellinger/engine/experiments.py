@@ -10,7 +10,7 @@ from hellinger.engine._setting_text import check_variant
 from hellinger.engine.allocation import HOLDOUT, SETTINGS, Allocation, check_name
 from hellinger.engine.journal import Journal
 from hellinger.engine.settings import Settings
-from hellinger.errors import require
+from hellinger.errors import UnknownIdError, require
 from hellinger.events import now
 from hellinger.experiment.names import full_name
 from hellinger.ledger import MAIN, Ledger
@@ -18,7 +18,7 @@ from hellinger.ledger import MAIN, Ledger
 __all__ = ["Experiments", "UnknownExperimentError"]
 
 
-class UnknownExperimentError(LookupError):
+class UnknownExperimentError(UnknownIdError):
     """There is no experiment of this name."""
 
     def __init__(self, name: str, known: list[str]) -> None:

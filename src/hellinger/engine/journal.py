@@ -62,7 +62,7 @@ class NotAppliedError(StoreUnavailableError):
 
 
 def explained(failure: Exception) -> str:
-    """What clients are told of a failure."""
+    """The answer to clients after a failure."""
     if isinstance(failure, UnknownKindError):
         return str(failure)
     return "memory is being rebuilt from the log, and nothing is acknowledged meanwhile: try again"
@@ -166,10 +166,10 @@ class Journal:
     """Writes drafts to the store from one thread, and hands what is in the log to the desk, on the event loop.
 
     An entry is *lasting* if its effect is there already (a ranking that was answered): it is tried until it succeeds.
-    Any other fails when the store is away, and the caller is told so. It may be in the log all the same, where the
+    Any other fails when the store is away, and the caller gets the error. It may be in the log all the same, where the
     answer of the store was lost; then it takes effect like what other copies have written.
 
-    If the desk fails to apply what the log has, nobody is told that anything took effect: ``failure`` has the error,
+    If the desk fails to apply what the log has, no answer says that anything took effect: ``failure`` has the error,
     everything is refused, and ``on_failure`` is called, whose part it is to make a new desk from the log and to
     :meth:`resume` with it.
 
@@ -234,7 +234,7 @@ class Journal:
         self.behind = 0
         """Events that others have written and that are not applied yet, where they are more than are read at once."""
         self._stop = False
-        self._park = False  # the thread is to do nothing until it is told otherwise
+        self._park = False  # the thread does nothing until this is true again
         self._parked = threading.Event()
         self._loop = asyncio.get_running_loop()
         self._idle = asyncio.Event()
@@ -411,7 +411,7 @@ class Journal:
                 self._on_failure()
 
     async def parked(self) -> None:
-        """Wait until the thread does nothing any more, after a failure; what it had done has been told."""
+        """Wait until the thread does nothing any more, after a failure; what it had done has been answered."""
         await asyncio.to_thread(self._parked.wait)
 
     def unwritten(self) -> list[DraftRow]:

@@ -316,7 +316,7 @@ class Pools:
         fresh = slots[wanted & ~here]
         if fresh.size:
             n, s = self.sums(variant, fresh, segment)
-            pool.load(fresh, n, s, tags=self._tags(fresh), fresh=False, order=catalogue["since"][fresh])
+            pool.add(fresh, n, s, tags=self._tags(fresh), fresh=False, order=catalogue["since"][fresh])
         present = pool.contains(slots)  # a loaded one may have left at once
         hidden = state != SHOWN
         for which, change in ((hidden, pool.hide), (~hidden, pool.unhide)):

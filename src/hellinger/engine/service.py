@@ -352,8 +352,8 @@ class Service:
             if row["item"] not in known:
                 unknown += 1
             elif row["rewards"] > row["impressions"]:
-                told = f"got rewards={row['rewards']!r} for impressions={row['impressions']!r}"
-                rejected.append((j, f"`rewards <= impressions` must hold, but {told}"))
+                problem = f"got rewards={row['rewards']!r} for impressions={row['impressions']!r}"
+                rejected.append((j, f"`rewards <= impressions` must hold, but {problem}"))
             elif row["from"] and row["to"] and row["from"] > row["to"]:
                 rejected.append((j, "`from <= to` must hold"))
             else:

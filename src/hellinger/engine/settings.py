@@ -42,7 +42,7 @@ from hellinger.engine._setting_text import (
     toml,
     unknown,
 )
-from hellinger.errors import HellingerWarning, require
+from hellinger.errors import HellingerWarning, InputError, require
 
 __all__ = ["Settings", "Shown", "masked", "named_specs"]
 
@@ -254,7 +254,7 @@ class Settings(BaseModel):
         environ: Mapping[str, str] | None = None,
         flags: Mapping[str, Any] | None = None,
     ) -> Self:
-        """Settings from a TOML file, then the environment, then flags; what is wrong is told in one line.
+        """Settings from a TOML file, then the environment, then flags; what is wrong is reported in one line.
 
         Parameters
         ----------
@@ -275,15 +275,17 @@ class Settings(BaseModel):
         for origin, given in sources.items():
             for name, value in given.items():
                 if name not in cls.model_fields:
-                    raise ValueError(unknown(cls.model_fields, name, place(origin, name, file)))
+                    raise InputError(unknown(cls.model_fields, name, place(origin, name, file)))
                 is_none = isinstance(value, str) and value.strip().lower() == "none"
                 values[name] = None if is_none else value
                 origins[name] = origin
         try:
             settings = cls(**values)
         except ValidationError as error:
-            told = [sentence(cls.model_fields, each, values, origins, file) for each in error.errors(include_url=False)]
-            raise ValueError("; ".join(dict.fromkeys(told))) from None
+            problems = [
+                sentence(cls.model_fields, each, values, origins, file) for each in error.errors(include_url=False)
+            ]
+            raise InputError("; ".join(dict.fromkeys(problems))) from None
         settings._origins.update(origins)
         return settings
 
@@ -316,7 +318,7 @@ class Settings(BaseModel):
     @classmethod
     def _check_variant_weights(cls, value: dict[str, float], info: ValidationInfo) -> dict[str, float]:
         variants = info.data.get("variants")
-        if variants is None:  # wrong itself, and told of by itself
+        if variants is None:  # wrong itself, and reported by itself
             return value
         strangers = sorted(value.keys() - variants.keys())
         require(not strangers, f"variant_weights names variants ({', '.join(variants)})", unknown=strangers)
@@ -406,17 +408,17 @@ def _from_file(cls: type[Settings], file: Path) -> dict[str, Any]:
     try:
         values = tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
-        raise ValueError(f"the settings file must be readable, but {str(file)!r}: {error.strerror}") from None
+        raise InputError(f"the settings file must be readable, but {str(file)!r}: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"the settings file must be TOML, but {str(file)!r}: {error}") from None
+        raise InputError(f"the settings file must be TOML, but {str(file)!r}: {error}") from None
     for name in values:
         if name not in cls.model_fields:
-            raise ValueError(unknown(cls.model_fields, name, f"in the file {file}"))
+            raise InputError(unknown(cls.model_fields, name, f"in the file {file}"))
     return values
 
 
 def _from_environment(cls: type[Settings], environ: Mapping[str, str]) -> dict[str, str]:
-    """Variables that are settings; one that only looks like a setting may be a slip, and is told of."""
+    """Variables that are settings; one that only looks like a setting may be a slip, and is reported."""
     values = {}
     for variable, text in environ.items():
         name = variable.removeprefix(PREFIX).lower()

@@ -121,7 +121,7 @@ def readout_steps(
     alpha: float = 0.05,
     sticky: bool = False,
 ) -> Steps[Readout]:
-    """:func:`readout` in steps of about a millisecond, for whoever has other things to do as well."""
+    """:func:`readout` in steps of about a millisecond, for an event loop that has other things to do as well."""
     require(0.0 < alpha < 1.0, "0 < alpha < 1", alpha=alpha)
     phases, single = _phases(totals, weights)
     counts = pooled(phases)

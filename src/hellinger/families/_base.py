@@ -9,8 +9,9 @@ from typing import Any, ClassVar, Self, cast
 import numpy as np
 import numpy.typing as npt
 
+from hellinger._jit import Component, explained, is_own
 from hellinger._spec import format_spec
-from hellinger.errors import require
+from hellinger.errors import InputError, require
 from hellinger.families import _dispatch as d
 from hellinger.families import _kernels as kernels
 from hellinger.families._solver import distance, solve_natural, theta_upper
@@ -21,7 +22,7 @@ Floats = npt.NDArray[np.float64]
 ArrayLike = npt.ArrayLike
 
 
-class Family:
+class Family(Component):
     """A one-parameter exponential family, indexed by its mean.
 
     A family is an immutable NamedTuple of its parameters. Public methods take scalars or arrays and
@@ -175,7 +176,7 @@ class Family:
             outside |= np.isinf(array)
         if outside.any():
             relation = f"{low:g} <= {name} <= {high:g}" if closed or high < math.inf else f"{low:g} <= {name} < inf"
-            raise ValueError(f"`{relation}` must hold for {self}, but got {name}={float(array[outside][0])!r}")
+            raise InputError(f"`{relation}` must hold for {self}, but got {name}={float(array[outside][0])!r}")
         return array
 
     def _pairwise(self, kernel: Any, a: Floats, b: Floats) -> Any:
@@ -183,15 +184,22 @@ class Family:
             try:
                 a, b = (np.array(each) for each in np.broadcast_arrays(a, b))
             except ValueError:
-                raise ValueError(f"the shapes must broadcast, but got {a.shape} and {b.shape}") from None
+                raise InputError(f"the shapes must broadcast, but got {a.shape} and {b.shape}") from None
         out = np.empty(a.shape)
-        kernel(self, np.ascontiguousarray(a).reshape(-1), np.ascontiguousarray(b).reshape(-1), out.reshape(-1))
+        self._run(kernel, np.ascontiguousarray(a).reshape(-1), np.ascontiguousarray(b).reshape(-1), out.reshape(-1))
         return out if out.ndim else float(out)
 
     def _elementwise(self, kernel: Any, a: Floats) -> Any:
         out = np.empty(a.shape)
-        kernel(self, np.ascontiguousarray(a).reshape(-1), out.reshape(-1))
+        self._run(kernel, np.ascontiguousarray(a).reshape(-1), out.reshape(-1))
         return out if out.ndim else float(out)
+
+    def _run(self, kernel: Any, *arrays: Floats) -> None:
+        if is_own(self):
+            kernel(self, *arrays)
+        else:
+            with explained(f"the family {self}"):
+                kernel(self, *arrays)
 
     # A family is a tuple of parameters for numba only; for everyone else it is its class and parameters.
 
@@ -214,7 +222,7 @@ def _floats(value: ArrayLike, name: str) -> Floats:
     try:
         return np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
-        raise ValueError(f"`{name}` must be a number or an array of numbers, but got {value!r}") from None
+        raise InputError(f"`{name}` must be a number or an array of numbers, but got {value!r}") from None
 
 
 def _check_radius(radius: ArrayLike) -> Floats:

@@ -12,7 +12,7 @@ import numba
 import numpy as np
 
 from hellinger._jit import OPTIONS
-from hellinger.errors import require
+from hellinger.errors import InputError, require
 from hellinger.families._base import Family, Floats
 
 __all__ = ["ExponentialFamily"]
@@ -72,7 +72,7 @@ class ExponentialFamily(Family, _NoParameters):
         require(low < high, "mean_bounds[0] < mean_bounds[1]", mean_bounds=mean_bounds)
         psi = _compiled(log_partition, numba.float64)
         if psi is None:
-            raise ValueError(f"`log_partition` must take and return one number, but got {log_partition!r}")
+            raise InputError(f"`log_partition` must take and return one number, but got {log_partition!r}")
         if natural_bounds is None:
             natural_bounds = _finite_interval(psi)
         bottom, top = map(float, natural_bounds)
@@ -81,7 +81,7 @@ class ExponentialFamily(Family, _NoParameters):
         else:
             slope = _complex_step(log_partition)
         if slope is None:
-            raise ValueError(
+            raise InputError(
                 "`mean`, the derivative of log_partition, must be given where log_partition does not accept "
                 f"complex numbers, but got mean={mean!r}"
             )
@@ -114,7 +114,7 @@ class ExponentialFamily(Family, _NoParameters):
     @property
     def spec(self) -> str:
         """None: functions cannot be written down."""
-        raise ValueError(f"{self} has no spec, for it is made of functions: pass the family itself")
+        raise InputError(f"{self} has no spec, for it is made of functions: pass the family itself")
 
     def __repr__(self) -> str:
         return f"ExponentialFamily(mean_bounds={self.mean_bounds})"
@@ -122,7 +122,7 @@ class ExponentialFamily(Family, _NoParameters):
     def _sample(self, mean: Floats, rng: np.random.Generator, size: int | tuple[int, ...] | None) -> Any:
         sampler = type(self).sampler
         if sampler is None:
-            raise ValueError(f"`sampler` must be given to draw rewards, but {self} has none")
+            raise InputError(f"`sampler` must be given to draw rewards, but {self} has none")
         return sampler(mean, rng, size)
 
 
@@ -204,7 +204,7 @@ def _finite_interval(psi: Any) -> tuple[float, float]:
     starts = [0.0, *(sign * 10.0**k for k in (0, -1, 1, -3, 3, -6, 6) for sign in (-1, 1))]
     start = next((theta for theta in starts if finite(theta)), None)
     if start is None:
-        raise ValueError("`natural_bounds` must be given, for log_partition is finite at none of " + f"{starts}")
+        raise InputError("`natural_bounds` must be given, for log_partition is finite at none of " + f"{starts}")
     ends = []
     for sign in (-1.0, 1.0):
         inside, step = start, 1e-3

@@ -5,12 +5,16 @@ Each function returns a new :class:`matplotlib.figure.Figure`, made without pypl
 
 from __future__ import annotations
 
-from hellinger.figures._style import colours, render, save
-from hellinger.figures.box import draw_final
-from hellinger.figures.curve import Curve, Line, draw_average, draw_regret
-from hellinger.figures.latency import Timing, draw_latency
-from hellinger.figures.ranking import Place, draw_ranking
-from hellinger.figures.sharing import Lead, LeadPanel, Reward, draw_leads, draw_rewards
+from hellinger.errors import needs_extra
+
+with needs_extra("lab"):
+    from hellinger.figures._style import colours, render, save
+    from hellinger.figures.box import draw_final
+    from hellinger.figures.curve import Curve, Line, draw_average, draw_regret
+    from hellinger.figures.latency import Timing, draw_latency
+    from hellinger.figures.ranking import Place, draw_ranking
+    from hellinger.figures.shares import SharePanel, draw_shares
+    from hellinger.figures.sharing import Lead, LeadPanel, Reward, draw_leads, draw_rewards
 
 __all__ = [
     "Curve",
@@ -19,6 +23,7 @@ __all__ = [
     "Line",
     "Place",
     "Reward",
+    "SharePanel",
     "Timing",
     "colours",
     "draw_average",
@@ -28,6 +33,7 @@ __all__ = [
     "draw_ranking",
     "draw_regret",
     "draw_rewards",
+    "draw_shares",
     "render",
     "save",
 ]

@@ -7,13 +7,15 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+from hellinger.errors import InputError
 
 __all__ = [
     "COLUMN",
@@ -36,8 +38,9 @@ DPI = 200
 INK, QUIET = "#222222", "#767676"
 _WIDE = 5.0
 
-# Okabe & Ito's colours, told apart with any kind of colour vision; their yellow is too faint for a line.
-_PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#6A3D9A", "#8C510A", "#000000")
+# Okabe & Ito's colours, told apart with any kind of colour vision, yellow and orange darker, for lines. The page
+# (serve/page/charts.js) has the same, and lighter ones on dark; a test compares them.
+_PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#B57A00", "#56B4E9", "#6A3D9A", "#8C510A", "#444444")
 _HABITUAL = {
     "hellinger-ucb": 0,
     "kl-ucb": 1,
@@ -91,8 +94,13 @@ def styled() -> Iterator[None]:
         yield
 
 
-def blank(*, width: float = COLUMN, height: float = 2.6, title: str = "") -> tuple[Figure, Axes]:
-    """An empty figure that no window manager knows of."""
+def blank(
+    *, width: float = COLUMN, height: float = 2.6, title: str = "", ax: Axes | None = None
+) -> tuple[Figure, Axes]:
+    """An empty figure that no window manager knows of; or the axes given, and the figure that they are part of."""
+    if ax is not None:
+        ax.set_title(title, loc="left")
+        return cast("Figure", ax.get_figure()), ax
     figure, axes = several(1, 1, width=width, height=height, title=title)
     return figure, axes[0, 0]
 
@@ -173,7 +181,7 @@ def save(figure: Figure, path: str | Path) -> list[Path]:
     target = Path(path)
     kind = target.suffix.lstrip(".").lower()
     if kind and kind not in ("png", "svg", "pdf"):
-        raise ValueError(f"a figure's suffix must be .png, .svg or .pdf, but got {target.name!r}")
+        raise InputError(f"a figure's suffix must be .png, .svg or .pdf, but got {target.name!r}")
     kinds = [kind] if kind else ["png", "svg"]
     files = [target if kind else target.with_name(f"{target.name}.{each}") for each in kinds]
     for file, each in zip(files, kinds, strict=True):

@@ -16,7 +16,7 @@ from hellinger.figures._style import INK, blank, colours, spread_axis, styled
 __all__ = ["draw_final"]
 
 
-def draw_final(finals: Mapping[str, npt.NDArray[np.float64]], *, title: str = "") -> Figure:
+def draw_final(finals: Mapping[str, npt.NDArray[np.float64]], *, title: str = "", ax: Axes | None = None) -> Figure:
     """Box plot of final regrets: quartiles, whiskers to 1.5 IQR, every run as a dot, the mean as a diamond.
 
     The axis is logarithmic where values differ too much for a linear one and none is zero or less.
@@ -25,7 +25,7 @@ def draw_final(finals: Mapping[str, npt.NDArray[np.float64]], *, title: str = ""
     labels = list(finals)
     values = np.concatenate([finals[label] for label in labels])
     with styled():
-        figure, axes = blank(height=2.6 + 0.12 * max(0, len(labels) - 4), title=title)
+        figure, axes = blank(height=2.6 + 0.12 * max(0, len(labels) - 4), title=title, ax=ax)
         chosen = colours(labels)
         positions = np.arange(len(labels), 0, -1)
         for at, label in zip(positions, labels, strict=True):

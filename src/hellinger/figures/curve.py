@@ -45,6 +45,7 @@ def draw_regret(
     lower: Line | None = None,
     focus: Sequence[str] = (),
     title: str = "",
+    ax: Axes | None = None,
 ) -> Figure:
     """Mean regret with its band, dashed bounds, and a dotted lower line.
 
@@ -60,10 +61,12 @@ def draw_regret(
         Labels of the curves the axis is made for; one that leaves it is named where it does. All if empty.
     title
         What the figure shows.
+    ax
+        Axes to draw in; a figure of its own if not given.
     """
     require(len(curves) > 0, "there is at least one curve", curves=len(curves))
     with styled():
-        figure, axes = blank(title=title)
+        figure, axes = blank(title=title, ax=ax)
         chosen = colours([curve.label for curve in curves])
         for curve in curves:
             axes.fill_between(curve.t, curve.low, curve.high, color=chosen[curve.label], alpha=0.18, linewidth=0)
@@ -82,11 +85,11 @@ def draw_regret(
     return figure
 
 
-def draw_average(curves: Sequence[Curve], *, start: int = 1, title: str = "") -> Figure:
+def draw_average(curves: Sequence[Curve], *, start: int = 1, title: str = "", ax: Axes | None = None) -> Figure:
     """Mean regret per round with its band, from round ``start`` on."""
     require(len(curves) > 0, "there is at least one curve", curves=len(curves))
     with styled():
-        figure, axes = blank(title=title)
+        figure, axes = blank(title=title, ax=ax)
         chosen = colours([curve.label for curve in curves])
         for curve in curves:
             axes.fill_between(

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
@@ -29,7 +30,14 @@ class Timing(NamedTuple):
     baseline: bool = False
 
 
-def draw_latency(timings: Sequence[Timing], *, limit_ms: float = 10.0, mark: int = 10_000, title: str = "") -> Figure:
+def draw_latency(
+    timings: Sequence[Timing],
+    *,
+    limit_ms: float = 10.0,
+    mark: int = 10_000,
+    title: str = "",
+    ax: Axes | None = None,
+) -> Figure:
     """Milliseconds against arms, both logarithmic, with the limit and the number of arms it is set for.
 
     Parameters
@@ -43,7 +51,7 @@ def draw_latency(timings: Sequence[Timing], *, limit_ms: float = 10.0, mark: int
     """
     require(len(timings) > 0, "there is at least one method", timings=len(timings))
     with styled():
-        figure, axes = blank(height=2.8, title=title)
+        figure, axes = blank(height=2.8, title=title, ax=ax)
         chosen = colours([timing.label for timing in timings])
         for timing in timings:
             colour = QUIET if timing.baseline else chosen[timing.label]

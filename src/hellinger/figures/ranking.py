@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from hellinger.errors import require
@@ -24,12 +25,14 @@ class Place(NamedTuple):
     tail: float | None = None
 
 
-def draw_ranking(places: Sequence[Place], *, title: str = "", tail: str = "99 % of runs stay below") -> Figure:
+def draw_ranking(
+    places: Sequence[Place], *, title: str = "", tail: str = "99 % of runs stay below", ax: Axes | None = None
+) -> Figure:
     """Dots with intervals, best on top, kin in one colour; high quantiles as hollow triangles."""
     require(len(places) > 0, "there is at least one policy", places=len(places))
     ranked = sorted(places, key=lambda place: place.mean)
     with styled():
-        figure, axes = blank(height=0.9 + 0.17 * len(ranked), title=title)
+        figure, axes = blank(height=0.9 + 0.17 * len(ranked), title=title, ax=ax)
         rows = np.arange(len(ranked), 0, -1)
         for row, place in zip(rows, ranked, strict=True):
             colour = kin_colour(place.label)

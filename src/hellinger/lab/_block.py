@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import hashlib
-import io
-import os
-import zipfile
-from pathlib import Path
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from hellinger import _jit
 from hellinger._random import stream
+from hellinger.errors import InputError
 from hellinger.lab import _play
 from hellinger.lab.problem import Problem
 from hellinger.policies import Policy
+from hellinger.world.players import CountsPlayer
+from hellinger.world.runs import run_key
+from hellinger.world.site import Site, turns
 
-__all__ = ["Block", "Outcome", "Setting", "play"]
+__all__ = ["Block", "BlockOutcome", "Setting", "play_drawn"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -40,7 +42,7 @@ class Setting(NamedTuple):
     player: str = "auto"
 
 
-class Outcome(NamedTuple):
+class BlockOutcome(NamedTuple):
     """What came of a block: regret by run and checkpoint, plays by checkpoint and arm, reward by run."""
 
     regret: Floats
@@ -61,80 +63,125 @@ class Block(NamedTuple):
     @property
     def key(self) -> str:
         """A name for this block's outcome: equal where all that determines it is."""
-        digest = hashlib.sha256(_jit.DIGEST.encode())
         words = (self.policy.spec, self.policy.family.spec, self.setting, self.first, self.size)
-        digest.update(repr(words).encode())
-        digest.update(self.problem.means.tobytes())
-        digest.update(self.checkpoints.tobytes())
-        return digest.hexdigest()[:32]
+        return run_key(words, self.problem.means, self.checkpoints)
 
-    def _empty(self) -> Outcome:
+    @property
+    def lasting(self) -> bool:
+        """Whether the outcome may be kept: what is not the library's own may be another at the next call."""
+        return self.policy.own and _jit.is_own(self.problem.family) and self.problem.draws is None
+
+    @property
+    def steps(self) -> int:
+        """Rounds of all its runs."""
+        return self.size * self.setting.horizon
+
+    def empty(self) -> BlockOutcome:
+        """An outcome of zeros."""
         marks, arms = self.checkpoints.size, self.problem.means.size
-        return Outcome(np.zeros((self.size, marks)), np.zeros((marks, arms), np.int64), np.zeros(self.size))
+        return BlockOutcome(np.zeros((self.size, marks)), np.zeros((marks, arms), np.int64), np.zeros(self.size))
 
-    def path(self, folder: Path) -> Path:
-        """Where the outcome is kept."""
-        return folder / f"{self.key}.npz"
+    def play(self) -> BlockOutcome:
+        """Play the runs. Run r is the same whichever block it is in, and wherever it is played."""
+        rule, family = self.policy.rule, self.problem.family
+        setting, means, checkpoints = self.setting, self.problem.means, self.checkpoints
+        arms = means.size
+        outcome = self.empty()
+        own = int.from_bytes(
+            hashlib.sha256(f"{self.policy.spec} {self.problem.family_name}".encode()).digest()[:8], "little"
+        )
+        root = np.random.SeedSequence(setting.seed).generate_state(1, np.uint64)[0]
+        paged = (setting.slots, setting.batch, setting.delay) != (1, 1, 0)
+        player = setting.player
+        if paged:
+            player = "pages"
+        elif not rule.rising and player != "pages":
+            player = "scan"
+        elif player == "auto":
+            player = "leader" if arms < _LAZY_FROM else "lazy"
+        width = arms if rule.relative or rule.random else -(-arms // 4) * 4
+        for i in range(self.size):
+            run = self.first + i
+            order = np.arange(arms)
+            if setting.ties == "random":
+                order = np.random.default_rng([setting.seed, run, 1]).permutation(arms)
+            streams = _streams(np.uint64(root), np.uint64(run), order)
+            rng = None
+            if rule.random:
+                rng = np.random.Generator(np.random.Philox(np.random.SeedSequence([setting.seed, run, 2, own])))
+            shuffled, regret = means[order], outcome.regret[i]
+            if self.problem.draws is not None:
+                draws = self.problem.draws
+                own_draws = [
+                    partial(draws[arm], np.random.default_rng([setting.seed, run, 3, arm])) for arm in order.tolist()
+                ]
+                outcome.reward[i] = play_drawn(
+                    self.policy, own_draws, shuffled, order, setting, rng, checkpoints, regret, outcome.pulls
+                )
+                continue
+            common = (rule, family, shuffled, order, streams, setting.init)
+            if player == "pages":
+                pages = (rng, rule.random, setting.slots, setting.batch, setting.delay)
+                total = _play.pages(*common, *pages, checkpoints, regret, outcome.pulls)
+            elif player == "lazy":
+                total = _play.lazy(*common, checkpoints, regret, outcome.pulls)
+            elif player == "leader":
+                total = _play.leader(*common, width, checkpoints, regret, outcome.pulls)
+            else:
+                total = _play.scan(*common, rng, width, checkpoints, regret, outcome.pulls)
+            outcome.reward[i] = total
+        return outcome
 
-    def load(self, folder: Path) -> Outcome | None:
-        """The outcome kept in ``folder``, if it is there and whole."""
-        try:
-            with np.load(io.BytesIO(self.path(folder).read_bytes())) as kept:
-                outcome = Outcome(kept["regret"], kept["pulls"], kept["reward"])
-        except (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile):
-            return None
-        expected = self._empty()
-        same = all(a.shape == b.shape and a.dtype == b.dtype for a, b in zip(outcome, expected, strict=True))
-        return outcome if same else None
 
-    def save(self, folder: Path, outcome: Outcome) -> None:
-        """Keep the outcome; a half-written file never bears its name."""
-        buffer = io.BytesIO()
-        np.savez(buffer, **outcome._asdict())
-        partial = self.path(folder).with_suffix(f".{os.getpid()}.partial")
-        partial.write_bytes(buffer.getvalue())
-        partial.replace(self.path(folder))
+def play_drawn(
+    policy: Policy,
+    draws: Sequence[Callable[[], float]],
+    means: Floats,
+    order: Ints,
+    setting: Setting,
+    rng: Any,
+    checkpoints: Ints,
+    regrets: Floats,
+    played: Ints,
+) -> float:
+    """Play a run whose rewards Python functions draw, and return their sum; ``draws`` give each arm's next reward."""
+    site = Site(means.size, setting.slots, min(setting.batch, setting.horizon), setting.delay)
+    player = CountsPlayer(policy, means.size, rng=rng, init=setting.init)
+    shown = np.zeros(means.size, np.int64)
+    best = float(np.sort(means)[-setting.slots :].sum())
+    regret, total, step, when = 0.0, 0.0, 0, 0
+    for turn in turns(site, player, _Drawn(policy, draws, order)):
+        for page, rewards in zip(turn.places, turn.rewards, strict=True):
+            step += 1
+            shown[page] += 1
+            for reward in rewards.tolist():
+                total += reward
+            regret += best - float(means[page].sum())
+            if step == checkpoints[when]:
+                regrets[when] = regret
+                played[when, order] += shown
+                when += 1
+                if when == checkpoints.size:
+                    return total
+    raise AssertionError("a site is played without end")
 
 
-def play(block: Block) -> Outcome:
-    """Play a block's runs. Run r is the same whichever block it is in, and wherever it is played."""
-    rule, family = block.policy.rule, block.problem.family
-    setting, means, checkpoints = block.setting, block.problem.means, block.checkpoints
-    arms = means.size
-    outcome = block._empty()
-    own = int.from_bytes(hashlib.sha256(f"{block.policy.spec} {family.spec}".encode()).digest()[:8], "little")
-    root = np.random.SeedSequence(setting.seed).generate_state(1, np.uint64)[0]
-    paged = (setting.slots, setting.batch, setting.delay) != (1, 1, 0)
-    player = setting.player
-    if paged:
-        player = "pages"
-    elif not rule.rising and player != "pages":
-        player = "scan"
-    elif player == "auto":
-        player = "leader" if arms < _LAZY_FROM else "lazy"
-    width = arms if rule.relative or rule.random else -(-arms // 4) * 4
-    for i in range(block.size):
-        run = block.first + i
-        order = np.arange(arms)
-        if setting.ties == "random":
-            order = np.random.default_rng([setting.seed, run, 1]).permutation(arms)
-        streams = _streams(np.uint64(root), np.uint64(run), order)
-        rng = None
-        if rule.random:
-            rng = np.random.Generator(np.random.Philox(np.random.SeedSequence([setting.seed, run, 2, own])))
-        shuffled, regret = means[order], outcome.regret[i]
-        common = (rule, family, shuffled, order, streams, setting.init)
-        if player == "pages":
-            pages = (rng, rule.random, setting.slots, setting.batch, setting.delay)
-            total = _play.pages(*common, *pages, checkpoints, regret, outcome.pulls)
-        elif player == "lazy":
-            total = _play.lazy(*common, checkpoints, regret, outcome.pulls)
-        elif player == "leader":
-            total = _play.leader(*common, width, checkpoints, regret, outcome.pulls)
-        else:
-            total = _play.scan(*common, rng, width, checkpoints, regret, outcome.pulls)
-        outcome.reward[i] = total
-    return outcome
+class _Drawn(NamedTuple):
+    """Rewards that Python functions draw, one for each arm."""
+
+    policy: Policy
+    draws: Sequence[Callable[[], float]]
+    order: Ints
+
+    def draw(self, items: Ints, given: Ints, places: Ints, segments: Ints, shown: int) -> Floats:
+        low, high = self.policy.family.mean_bounds
+        out = np.array([float(self.draws[arm]()) for arm in places.ravel().tolist()])
+        bad = np.flatnonzero(~((low <= out) & (out <= high) & np.isfinite(out)))
+        if bad.size:
+            arm, reward = self.order[places.ravel()[bad[0]]], float(out[bad[0]])
+            rule = f"{low:g} <= reward <= {high:g}"
+            raise InputError(f"`{rule}` must hold for {self.policy.family}, but arm {arm} gave {reward!r}")
+        return out.reshape(places.shape)
 
 
 @_jit.jit

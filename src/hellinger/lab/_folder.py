@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from hellinger.errors import InputError
+
 __all__ = ["whole_folder"]
 
 
@@ -31,7 +33,7 @@ def whole_folder(folder: str | Path) -> Iterator[Path]:
             partial.mkdir(parents=True)
         except OSError as error:
             reason = error.strerror or error
-            raise ValueError(
+            raise InputError(
                 f"the folder for results must be one that can be written, but {folder}: {reason}"
             ) from None
         yield partial

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+import warnings
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from hellinger import families
-from hellinger.errors import require
-from hellinger.lab import engines
-from hellinger.lab._block import Block, Outcome, Setting
-from hellinger.lab.problem import Problem
+from hellinger._spec import expand_spec
+from hellinger.errors import HellingerWarning, require, require_memory
+from hellinger.lab._block import Block, Setting
+from hellinger.lab.problem import Problem, Rewards
 from hellinger.lab.result import Result
-from hellinger.policies import Policy, policy
+from hellinger.policies import Ball, Level, Policy, PolicyLike, Rule, policy
+from hellinger.world.runs import Engine, Progress, get_engine, run
 
 __all__ = ["check_policies", "log_spaced", "simulate", "whole"]
 
@@ -23,11 +26,12 @@ _STEPS_A_BLOCK = 2_000_000
 
 
 def simulate(
-    policies: str | Policy | Sequence[str | Policy],
+    policies: PolicyLike | Sequence[PolicyLike],
     *,
     means: str | Sequence[float] | npt.NDArray[np.float64],
     horizon: int,
     family: str | families.Family = "bernoulli",
+    rewards: Rewards | None = None,
     runs: int = 200,
     seed: int = 0,
     init: int = 1,
@@ -36,10 +40,10 @@ def simulate(
     delay: int = 0,
     ties: str = "random",
     checkpoints: int = 100,
-    engine: str | engines.Engine = "local",
+    engine: str | Engine = "local",
     workers: int | None = None,
     resume: str | Path | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
     player: str = "auto",
 ) -> Result:
     """Play every policy on the same problem with the same rewards, and return what came of it.
@@ -50,9 +54,14 @@ def simulate(
     Parameters
     ----------
     policies
-        Policies, which may be made for another family than the rewards', or their specs.
+        Policies, which may be made for another family than the rewards', or their specs, or rules and functions of
+        your own, as :func:`~hellinger.policy` takes them. A sweep, ``hellinger-ucb(c=0.3..0.5/5)``, stands for several.
     means, family
         The problem; ``means`` may also be text, as ``"beta(1.6,100)x10000"``.
+    rewards
+        How rewards are drawn, where not by the family: a function ``f(rng)`` for each arm, or one, ``f(rng, arm)``, for
+        all, of a ``numpy.random.Generator``. Regret is that of ``means``, which must be theirs. Such a simulation runs
+        as Python, about ten microseconds a round.
     horizon, runs
         Rounds in a run, and runs.
     init
@@ -66,7 +75,8 @@ def simulate(
     engine, workers
         ``"local"`` with so many threads (all cores if not given), or ``"dask://host:port"``.
     resume
-        A folder in which finished parts are kept, so that they are not computed again.
+        A folder in which finished parts are kept, so that they are not computed again; those of your own policies and
+        rewards always are, for they may have changed.
     progress
         Called with the steps done and their total.
     player
@@ -81,7 +91,13 @@ def simulate(
     seed = whole("seed", seed, 0)
     horizon, runs, init = whole("horizon", horizon, 1), whole("runs", runs, 1), whole("init", init, 0)
     slots, batch, delay = whole("slots", slots, 1), whole("batch", batch, 1), whole("delay", delay, 0)
-    problem = Problem.make(means, family, seed=seed)
+    problem = Problem.make(means, family, seed=seed, rewards=rewards)
+    if problem.draws is not None:
+        warnings.warn(
+            "rewards are drawn by Python functions: a round takes about ten microseconds instead of less than one",
+            HellingerWarning,
+            stacklevel=2,
+        )
     chosen = check_policies(policies, problem.family, horizon * slots)
     arms = problem.means.size
     require(slots <= arms, "slots <= arms", slots=slots, arms=arms)
@@ -98,6 +114,8 @@ def simulate(
     require(player in players, f"player is one of {', '.join(players)}", player=player)
     setting = Setting(horizon, init, seed, ties, slots, batch, delay, player)
     marks = log_spaced(horizon, checkpoints)
+    cells = len(chosen) * (runs + arms) * marks.size
+    require_memory(8 * cells, f"the result of {runs:,} runs on {arms:,} arms at {marks.size} checkpoints")
     size = max(1, min(-(-runs // 2), _STEPS_A_BLOCK // horizon))
     blocks = [
         Block(each, problem, setting, marks, first, min(size, runs - first))
@@ -108,14 +126,15 @@ def simulate(
     regret = np.empty((len(chosen), runs, marks.size))
     pulls = np.zeros((len(chosen), marks.size, arms), np.int64)
     reward = np.empty((len(chosen), runs))
+    where = get_engine(engine, workers=workers)
     started = time.perf_counter()
-    for block, outcome in _play(blocks, engines.get(engine, workers=workers), resume, progress):
+    for block, outcome in run(blocks, where, resume=resume, progress=progress):
         at, its = place[block.policy.spec], slice(block.first, block.first + block.size)
         regret[at, its], reward[at, its] = outcome.regret, outcome.reward
         pulls[at] += outcome.pulls
     return Result(
         policies=[each.spec for each in chosen],
-        family=problem.family.spec,
+        family=problem.family_name,
         means=problem.means,
         setting=setting,
         runs=runs,
@@ -128,16 +147,22 @@ def simulate(
 
 
 def whole(name: str, value: float, least: int) -> int:
-    """Check that a number is whole and not below ``least``."""
+    """Check that a number is whole, not below ``least`` and not beyond what 64 bits hold."""
     require(value >= least and value % 1 == 0, f"{least} <= {name}, a whole number", **{name: value})
+    require(name == "seed" or value < 2**63, f"{name} < 2**63", **{name: value})
     return int(value)
 
 
-def check_policies(given: str | Policy | Sequence[str | Policy], family: families.Family, horizon: int) -> list[Policy]:
-    """Make the policies, their horizon (in plays) set; all must differ. A policy given as such keeps its own family."""
-    each = [given] if isinstance(given, (str, Policy)) else list(given)
+def check_policies(given: PolicyLike | Sequence[PolicyLike], family: families.Family, horizon: int) -> list[Policy]:
+    """Make the policies, their horizon (in plays) set; all must differ.
+
+    A policy or a rule given as such keeps its own family; a sweep is written out.
+    """
+    several = isinstance(given, Sequence) and not isinstance(given, (str, Rule, Ball, Level))
+    listed: Any = given if several else [given]
+    each = [one for spec in listed for one in (expand_spec(spec) if isinstance(spec, str) else [spec])]
     require(len(each) > 0, "there is at least one policy", policies=each)
-    made = [one if isinstance(one, Policy) else policy(one, family=family) for one in each]
+    made = [policy(one) if isinstance(one, (Policy, Rule)) else policy(one, family=family) for one in each]
     made = [one.at_horizon(max(1, horizon)) for one in made]
     specs = [one.spec for one in made]
     require(len(set(specs)) == len(specs), "policies differ", policies=specs)
@@ -149,36 +174,3 @@ def log_spaced(horizon: int, count: int) -> npt.NDArray[np.int64]:
     require(count >= 1, "1 <= checkpoints", checkpoints=count)
     marks: npt.NDArray[np.int64] = np.unique(np.geomspace(1, horizon, count).round().astype(np.int64))
     return marks if marks[-1] == horizon else np.append(marks[:-1], horizon)
-
-
-def _play(
-    blocks: list[Block],
-    engine: engines.Engine,
-    resume: str | Path | None,
-    progress: Callable[[int, int], None] | None,
-) -> Iterator[tuple[Block, Outcome]]:
-    """Give each block's outcome once, kept ones first; none is held, so that memory is the result's alone."""
-    folder = None if resume is None else Path(resume)
-    total = sum(block.size for block in blocks) * blocks[0].setting.horizon
-    done = 0
-    missing = []
-    if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)
-    for block in blocks:
-        kept = None if folder is None else block.load(folder)
-        if kept is None:
-            missing.append(block)
-            continue
-        done += block.size * block.setting.horizon
-        yield block, kept
-    if progress is not None:
-        progress(done, total)
-    if not missing:
-        return
-    for block, outcome in engine(missing):
-        if folder is not None:
-            block.save(folder, outcome)
-        done += block.size * block.setting.horizon
-        if progress is not None:
-            progress(done, total)
-        yield block, outcome

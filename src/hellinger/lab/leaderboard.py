@@ -7,9 +7,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
-
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hellinger import figures
 from hellinger.errors import require
@@ -19,7 +17,10 @@ from hellinger.lab.problem import PAPER_BERNOULLI, PAPER_POISSON, Problem
 from hellinger.lab.result import Result
 from hellinger.policies import Policy, available, policy
 
-__all__ = ["CONTESTS", "Contest", "Standing", "leaderboard"]
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["CONTESTS", "Contest", "ContestResult", "leaderboard"]
 
 Say = Callable[[str, float | None], None]
 
@@ -49,7 +50,7 @@ CONTESTS = (
 
 
 @dataclass(frozen=True)
-class Standing:
+class ContestResult:
     """How policies did in one contest, and who was left out, with the reason."""
 
     contest: Contest
@@ -64,7 +65,7 @@ class Standing:
 
     @property
     def named(self) -> Result:
-        """The result with policies by name alone, the horizon they were told left unsaid."""
+        """The result with policies by name alone, without the horizon they were given."""
         return replace(self.result, policies=[spec.partition("(")[0] for spec in self.result.policies])
 
     def plot(self) -> Figure:
@@ -99,10 +100,10 @@ def leaderboard(
     everyone: bool = False,
     contests: Sequence[Contest] = CONTESTS,
     say: Say | None = None,
-) -> list[Standing]:
+) -> list[ContestResult]:
     """Let every policy that applies play each contest, with the same rewards for all.
 
-    Policies have their default arguments; those that need the horizon are told it.
+    Policies have their default arguments; those that need the horizon are given it.
 
     Parameters
     ----------
@@ -133,12 +134,12 @@ def leaderboard(
     return standings
 
 
-def _standings(contests: Sequence[Contest], runs: int, seed: int, everyone: bool, tell: Say) -> Iterator[Standing]:
+def _standings(contests: Sequence[Contest], runs: int, seed: int, everyone: bool, tell: Say) -> Iterator[ContestResult]:
     for contest in contests:
         problem = Problem.make(contest.means, contest.family, seed=seed)
         playing, left_out = _entrants(contest, problem, everyone)
         for each in playing:
-            # the smallest problem the same player plays, so that compiling is told of by name
+            # the smallest problem the same player plays, so that compiling has a stage of its own
             tell(f"{contest.name}: compiling {each.name} (first run only)", None)
             arms = min(64, problem.means.size)
             simulate(each, means=problem.means[:arms], family=contest.family, horizon=arms + 2, runs=1)
@@ -153,7 +154,7 @@ def _standings(contests: Sequence[Contest], runs: int, seed: int, everyone: bool
             seed=seed,
             progress=lambda done, total, what=what: tell(what, done / total),  # type: ignore[misc]
         )
-        yield Standing(contest, result, left_out)
+        yield ContestResult(contest, result, left_out)
 
 
 def _entrants(contest: Contest, problem: Problem, everyone: bool) -> tuple[list[Policy], dict[str, str]]:

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from hellinger import families
-from hellinger.errors import require
+from hellinger.errors import InputError, require, require_memory
 
-__all__ = ["PAPER_BERNOULLI", "PAPER_POISSON", "Problem", "parse_means"]
+__all__ = ["PAPER_BERNOULLI", "PAPER_POISSON", "Problem", "Rewards", "parse_means"]
 
 Floats = npt.NDArray[np.float64]
+Draw: TypeAlias = Callable[[np.random.Generator], float]
+Rewards: TypeAlias = Callable[[np.random.Generator, int], float] | Sequence[Draw]
+"""How rewards are drawn: ``f(rng, arm)`` for all arms, or ``f(rng)`` for each."""
 
 PAPER_BERNOULLI = (0.01, 0.01, 0.01, 0.02, 0.02, 0.02, 0.05, 0.05, 0.05, 0.1)
 """Means of the paper's first setting (section 4.1)."""
@@ -27,25 +31,49 @@ _LAWS = {"beta": 2, "uniform": 2, "gamma": 2, "normal": 2, "lognormal": 2}
 
 
 class Problem(NamedTuple):
-    """Means of the arms and their family."""
+    """Means of the arms and their family; and a function that draws each arm's rewards, where the family does not."""
 
     family: families.Family
     means: Floats
+    draws: tuple[Draw, ...] | None = None
+
+    @property
+    def family_name(self) -> str:
+        """The family's spec; its description where it has none."""
+        return self.family.spec if hasattr(self.family, "name") else repr(self.family)
 
     @classmethod
     def make(
-        cls, means: str | Sequence[float] | Floats, family: str | families.Family = "bernoulli", *, seed: int = 0
+        cls,
+        means: str | Sequence[float] | Floats,
+        family: str | families.Family = "bernoulli",
+        *,
+        seed: int = 0,
+        rewards: Rewards | None = None,
     ) -> Problem:
         """Check means given as numbers, or read them as :func:`parse_means` does."""
         chosen = families.get(family)
-        if not getattr(chosen, "lasting", True):
-            raise ValueError(
-                f"a simulated family must be one of the library's, which draw by counter, but got {chosen}"
-            )
         values = parse_means(means, seed=seed) if isinstance(means, str) else np.asarray(means, np.float64)
         require(values.ndim == 1 and values.size >= 1, "means is a list of at least one number", means=means)
         require(not np.isnan(values).any(), "means are numbers", means=means)
-        return cls(chosen, chosen._check_mean(values, "mean"))
+        values = chosen._check_mean(values, "mean")
+        if rewards is None and type(chosen)._draw is families.Family._draw:  # it cannot draw in compiled code
+            rewards = [partial(chosen.sample, float(mean)) for mean in values]
+            chosen.sample(values[:1], np.random.default_rng(0))  # says what is missing
+        return cls(chosen, values, None if rewards is None else _draws(rewards, values.size))
+
+
+def _draws(rewards: Rewards, arms: int) -> tuple[Draw, ...]:
+    if callable(rewards):
+        return tuple(partial(_of_arm, rewards, arm) for arm in range(arms))
+    each: Any = tuple(rewards)
+    whole = len(each) == arms and all(map(callable, each))
+    require(whole, "rewards is a function f(rng, arm), or a function f(rng) for each arm", arms=arms, rewards=each)
+    return tuple(each)
+
+
+def _of_arm(function: Callable[[np.random.Generator, int], float], arm: int, rng: np.random.Generator) -> float:
+    return function(rng, arm)
 
 
 def parse_means(text: str, *, seed: int = 0) -> Floats:
@@ -63,22 +91,25 @@ def parse_means(text: str, *, seed: int = 0) -> Floats:
         arguments = _numbers(match[2])
         require(len(arguments) == _LAWS[law], f"{law} takes {_LAWS[law]} numbers", got=match[2])
         require(size >= 1, "at least one mean is drawn", size=size)
+        require_memory(8 * size, f"a draw of {size:,} means")
         drawn: Floats = getattr(np.random.default_rng([seed, 0x6D65616E]), law)(*arguments, size)
         return drawn
     if re.fullmatch(r"[\s\d.,eE+\-]+", text):
         return np.array(_numbers(text))
     path = Path(text)
     if not path.is_file():
-        raise ValueError(f"`means` must be numbers, a law such as beta(1.6,100)x10000, or a file, but got {text!r}")
+        if path.suffix or path.parent != Path():
+            raise InputError(f"no such file: {text}")
+        raise InputError(f"`means` must be numbers, a law such as beta(1.6,100)x10000, or a file, but got {text!r}")
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
         return np.array(_numbers(",".join(line.partition("#")[0] for line in lines)))
     except ValueError as error:
-        raise ValueError(f"`means` must be a file of numbers, but {text!r} is not: {error}") from None
+        raise InputError(f"`means` must be a file of numbers, but {text!r} is not: {error}") from None
 
 
 def _numbers(text: str) -> list[float]:
     try:
         return [float(part) for part in text.split(",") if part.strip()]
     except ValueError:
-        raise ValueError(f"numbers separated by commas are needed, but got {text!r}") from None
+        raise InputError(f"numbers separated by commas are needed, but got {text!r}") from None

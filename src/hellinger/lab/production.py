@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from hellinger import figures
-from hellinger.coldstart._ratio import paired_ratio
-from hellinger.coldstart.sharing import Ratio, Rewards, Traffic, share
+from hellinger.lab._ratio import paired_ratio
 from hellinger.lab.claims import HELLINGER, KL, UCB1, Claim, Verdict
+from hellinger.lab.sharing import Ratio, Rewards, Traffic, share
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = ["CLAIMED", "compile_policies", "drawings", "nearest", "plans", "production_claims", "reached", "record"]
 
@@ -35,20 +37,20 @@ Range = tuple[float, float]
 _LAWS = {
     "beta": "rates Beta(1.6, 100)",
     "heavy-tailed": "heavy-tailed rates",
-    "bimodal": "one content in ten near 10 %",
+    "bimodal": "one item in ten near 10 %",
 }
 
 
-def plans(*, seed: int = 0, sites: int | None = None, contents: int = 10_000, full: bool = False) -> list[Traffic]:
-    """The setting that claims are judged in, other laws of the click rates, and contents that are all new every day.
+def plans(*, seed: int = 0, sites: int | None = None, items: int = 10_000, full: bool = False) -> list[Traffic]:
+    """The setting that claims are judged in, other laws of the click rates, and items that are all new every day.
 
-    ``full`` goes from 3 to 3,000 impressions per content (1,000 with other laws), has new contents for longer, and
+    ``full`` goes from 3 to 3,000 impressions per item (1,000 with other laws), has new items for longer, and
     lets ``cold-start`` play everywhere.
     """
     count = sites if sites is not None else (10 if full else 4)
     some = POLICIES[: 4 if full else 3]
     other = FULL[:-2] if full else LEVELS[:-2]
-    main = Traffic(POLICIES, FULL if full else LEVELS, sites=count, seed=seed, contents=contents)
+    main = Traffic(POLICIES, FULL if full else LEVELS, sites=count, seed=seed, items=items)
     return [
         main,
         main._replace(law="heavy-tailed", policies=some, levels=other),
@@ -60,12 +62,12 @@ def plans(*, seed: int = 0, sites: int | None = None, contents: int = 10_000, fu
 def compile_policies() -> None:
     """Compile what the simulated site needs, in this process, so that others need not each."""
     for spec in POLICIES:
-        share([Traffic((spec,), (1,), days=2, stay=2, sites=2, contents=60)])
+        share([Traffic((spec,), (1,), days=2, stay=2, sites=2, items=60)], workers=1)
 
 
 def setting(plan: Traffic) -> str:
     """A setting in words."""
-    return _LAWS[plan.law] + (f", contents stay {plan.stay} day{'s' * (plan.stay > 1)}" if plan.renewed else "")
+    return _LAWS[plan.law] + (f", items stay {plan.stay} day{'s' * (plan.stay > 1)}" if plan.renewed else "")
 
 
 # Levels ----------------------------------------------------------------------------------------------
@@ -137,10 +139,10 @@ def _order_claim(main: Rewards, level: int) -> Claim:
         "5.4",
         "Online, for two months: Hellinger-UCB gets the most clicks, KL-UCB fewer, UCB1 the fewest.",
         "in this order",
-        f"{', '.join(clicks)} clicks at {level:,} impressions per content",
+        f"{', '.join(clicks)} clicks at {level:,} impressions per item",
         verdict,
         f"Not the authors' traffic, which is not published, but {main.plan.sites} simulated sites of "
-        f"{main.plan.contents:,} contents, {_LAWS[main.plan.law]}; the amount of traffic is unknown, so it is scanned.",
+        f"{main.plan.items:,} items, {_LAWS[main.plan.law]}; the amount of traffic is unknown, so it is scanned.",
     )
 
 
@@ -161,7 +163,7 @@ def _lead_claim(main: Rewards, others: Sequence[Rewards], rival: str) -> Claim:
         f"Online, for two months: Hellinger-UCB gets {_more(claim)} more clicks than {rival}.",
         _percent(claim),
         f"at most {_percent(best.ratio)} ({_percent(best.low)} to {_percent(best.high)}), at {best.level:,} "
-        f"impressions per content; {share}",
+        f"impressions per item; {share}",
         _verdict(where, main),
         f"Reached elsewhere: {'; '.join(elsewhere)}." if elsewhere else "",
     )
@@ -178,7 +180,7 @@ def _both_claim(main: Rewards, others: Sequence[Rewards], level: int) -> Claim:
         "5.4",
         "Online, for two months: both of these at the same traffic.",
         " and ".join(_percent(claim) for claim in CLAIMED.values()),
-        f"nearest at {level:,} impressions per content: {here}; both reached {_ranges(where, main.plan.levels)}",
+        f"nearest at {level:,} impressions per item: {here}; both reached {_ranges(where, main.plan.levels)}",
         _verdict(where, main),
         "One unknown, the traffic, is chosen to fit two numbers: a level that has both shows that they can be true, "
         "not that they were." + (f" Both are also reached {'; '.join(names)}." if names else ""),
@@ -197,7 +199,7 @@ def _early_claim(main: Rewards, level: int) -> Claim:
         "Online: Hellinger-UCB gets more clicks early and then even more as learning goes on.",
         "a growing lead",
         f"{_clicks(lead[day])} clicks over KL-UCB after {day + 1} days and {_clicks(lead[-1])} after "
-        f"{main.plan.days}, at {level:,} impressions per content",
+        f"{main.plan.days}, at {level:,} impressions per item",
         "agrees" if holds else ("partly" if lead[-1] > 0 else "differs"),
     )
 
@@ -250,7 +252,7 @@ def drawings(found: Sequence[Rewards]) -> Iterator[tuple[str, str, Figure]]:
     """Name, caption and figure: the paper's last one with ours beside it, and the leads at each level."""
     main = found[0]
     plan, level = main.plan, nearest(main)
-    size = f"{plan.contents:,} contents, {level:,} impressions per content for each algorithm"
+    size = f"{plan.items:,} items, {level:,} impressions per item for each algorithm"
     caption = (
         f"The paper's figure 7, and with the policy cold-start as a fourth. Simulated: {size} in {plan.days} days, "
         f"{_LAWS[plan.law]}, pages of {plan.slots}, drawn uniformly for one algorithm each; counts refreshed every "
@@ -264,8 +266,8 @@ def drawings(found: Sequence[Rewards]) -> Iterator[tuple[str, str, Figure]]:
     yield "rewards", caption, figures.draw_rewards(panels, title=f"Two months of shared traffic: {size}")
     caption = (
         "How many more clicks Hellinger-UCB gets than its rivals, by traffic: impressions that each algorithm has for "
-        "a content while it is there. Dotted: what the paper claims. Band: paired 95 % interval. Dashed: over KL-UCB "
-        "with 3·log log t added to its level. The panel with contents that stay a day covers "
+        "an item while it is there. Dotted: what the paper claims. Band: paired 95 % interval. Dashed: over KL-UCB "
+        "with 3·log log t added to its level. The panel with items that stay a day covers "
         f"{found[-1].plan.days} days."
     )
     leads = [figures.LeadPanel(setting(each.plan), [_lead(each, rival) for rival in _rivals(each)]) for each in found]

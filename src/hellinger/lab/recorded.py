@@ -9,18 +9,17 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 
 from hellinger import families
 from hellinger._jit import jit
-from hellinger.errors import require
+from hellinger.errors import InputError, needs_extra, require
 from hellinger.lab._block import Setting
-from hellinger.lab._play import largest
 from hellinger.lab._simulate import check_policies, log_spaced, whole
 from hellinger.lab.result import Result
-from hellinger.policies import Policy
+from hellinger.policies import PolicyLike
 from hellinger.policies import _dispatch as rules
 from hellinger.policies._rule import Rule
+from hellinger.world.players import largest
 
 __all__ = ["read_table", "replay_table"]
 
@@ -30,13 +29,17 @@ Ints = npt.NDArray[np.int64]
 
 def read_table(path: str | Path) -> Floats:
     """Read a CSV of rewards, a row for each round and a column for each arm; a first row of names is skipped."""
+    with needs_extra("lab"):
+        import polars as pl
+    if not Path(path).exists():
+        raise InputError(f"no such file: {path}")
     try:
         frame = pl.read_csv(path, has_header=False, infer_schema_length=0)
         if not any(map(_is_number, frame.row(0))):
             frame = frame.slice(1)
         table = frame.cast(pl.Float64).to_numpy()
     except (OSError, pl.exceptions.PolarsError) as error:
-        raise ValueError(
+        raise InputError(
             f"rewards must be a CSV of numbers, but {str(path)!r} is not: {str(error).splitlines()[0]}"
         ) from None
     require(np.isfinite(table).all(), "every cell is a number", rewards=str(path))
@@ -79,7 +82,7 @@ def _play(
 
 
 def replay_table(
-    policies: str | Policy | Sequence[str | Policy],
+    policies: PolicyLike | Sequence[PolicyLike],
     rewards: str | Path | npt.ArrayLike,
     *,
     family: str | families.Family = "bernoulli",

@@ -1,4 +1,4 @@
-"""``report.html``: one file, images inside, for readers who have not seen the paper."""
+"""``report.html``: one file, images inside, of the reproduction and of the cold-start experiment alike."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from hellinger.families import get
 from hellinger.lab.claims import Claim, Verdict
 
-__all__ = ["Plate", "render_report"]
+__all__ = ["Plate", "render_page", "render_plates", "render_report"]
 
 _MARKS: dict[Verdict, str] = {"agrees": "✓", "partly": "~", "differs": "✗", "not tested": "–"}
 
@@ -29,9 +29,17 @@ class Plate(NamedTuple):
     wide: bool = False
 
 
+def render_page(title: str, body: str) -> str:
+    """The text of one HTML file that refers to no other; the body is HTML already."""
+    return _template("report.html").substitute(title=escape(title), body=body)
+
+
+def _template(name: str) -> Template:
+    return Template(files("hellinger.lab").joinpath(name).read_text(encoding="utf-8"))
+
+
 def render_report(record: dict[str, Any], claims: Sequence[Claim], plates: Sequence[Plate]) -> str:
-    """The whole report as text of one HTML file that refers to no other."""
-    template = Template(files("hellinger.lab").joinpath("report.html").read_text(encoding="utf-8"))
+    """The report of the reproduction, for readers who have not seen the paper."""
     counts = Counter(claim.verdict for claim in claims)
     tally = "".join(
         f'<li class="{_class(verdict)}"><b>{counts[verdict]}</b> {verdict}</li>'
@@ -41,7 +49,7 @@ def render_report(record: dict[str, Any], claims: Sequence[Claim], plates: Seque
     rounds = sum(len(setting["policies"]) for setting in record["settings"]) * record["runs"] * record["horizon"]
     # the supremum of the ball for one click in one impression at t = 10⁶, where the paper's root gives 0.001
     first_click = float(get("bernoulli").hellinger_upper(1.0, 0.25 * 13.815510557964274))
-    return template.substitute(
+    body = _template("reproduction.html").substitute(
         runs=f"{record['runs']:,}",
         count=record["runs"],
         seed=record["seed"],
@@ -55,10 +63,16 @@ def render_report(record: dict[str, Any], claims: Sequence[Claim], plates: Seque
         versions=", ".join(f"{name} {number}" for name, number in record["versions"].items()),
         tally=tally,
         claims="\n".join(_row(claim) for claim in claims),
-        figures="\n".join(_group(name, plates) for name in dict.fromkeys(plate.group for plate in plates)),
+        figures=render_plates(plates),
         first_click=f"{first_click:g}",
         thresholds=" and ".join(f"{setting['consistency_threshold']:.3f}" for setting in record["settings"]),
     )
+    return render_page("Hellinger-UCB: the paper's simulations, run again", body)
+
+
+def render_plates(plates: Sequence[Plate]) -> str:
+    """Figures under the headings of their groups."""
+    return "\n".join(_group(name, plates) for name in dict.fromkeys(plate.group for plate in plates))
 
 
 def _traffic_options(record: dict[str, Any]) -> str:
@@ -66,8 +80,8 @@ def _traffic_options(record: dict[str, Any]) -> str:
     words = [" --full"] if record["full"] else []
     if record["sites"] != (10 if record["full"] else 4):
         words.append(f" --sites {record['sites']}")
-    if record["contents"] != 10_000:
-        words.append(f" --contents {record['contents']}")
+    if record["items"] != 10_000:
+        words.append(f" --items {record['items']}")
     return "".join(words)
 
 

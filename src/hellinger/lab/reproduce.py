@@ -10,24 +10,26 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from hellinger import figures, theory
-from hellinger.coldstart.sharing import Rewards, share
 from hellinger.errors import require
-from hellinger.lab import engines, production
-from hellinger.lab._block import Block
+from hellinger.lab import production
 from hellinger.lab._folder import whole_folder
 from hellinger.lab._simulate import simulate
 from hellinger.lab.claims import BALLS, HELLINGER, KL, LIMIT_MS, PAPER_C, UCB1, Claim, latency_claims, setting_claims
 from hellinger.lab.latency import BASELINE, Latency, measure_latency
-from hellinger.lab.problem import PAPER_BERNOULLI, PAPER_POISSON, Problem
+from hellinger.lab.problem import PAPER_BERNOULLI, PAPER_POISSON
 from hellinger.lab.report import Plate, render_report
 from hellinger.lab.result import Result
+from hellinger.lab.sharing import Rewards, share
 from hellinger.policies import policy
+from hellinger.world.runs import cores
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = ["Reproduction", "Say", "reproduce"]
 
@@ -93,7 +95,7 @@ def reproduce(
     runs: int = 200,
     seed: int = 0,
     sites: int | None = None,
-    contents: int = 10_000,
+    items: int = 10_000,
     full: bool = False,
     say: Say | None = None,
 ) -> Reproduction:
@@ -108,16 +110,16 @@ def reproduce(
         Gets ``report.html``, ``results.json`` and each figure as PNG and SVG; all of them or none.
     runs, seed
         Runs of each policy, at least 2, and what they are drawn from.
-    sites, contents
-        Simulated sites for the two months, at least 2 (4 unless given, 10 if full), and contents on each.
+    sites, items
+        Simulated sites for the two months, at least 2 (4 unless given, 10 if full), and items on each.
     full
-        Scan traffic up to 3,000 impressions per content.
+        Scan traffic up to 3,000 impressions per item.
     say
         Told of progress.
     """
     require(runs >= 2 and runs == math.floor(runs), "2 <= runs, a whole number", runs=runs)
     require(seed >= 0, "0 <= seed", seed=seed)
-    plans = production.plans(seed=seed, sites=sites, contents=contents, full=full)
+    plans = production.plans(seed=seed, sites=sites, items=items, full=full)
     for plan in plans:
         plan.check()
     tell: Say = say if say is not None else lambda _what, _done: None
@@ -140,8 +142,8 @@ def reproduce(
                 )
         tell("playing the bernoulli setting with the Poisson index, as the authors' notebook does", None)
         swapped = _swapped(results["bernoulli"])
-        with _stage(tell, f"playing two months of traffic on {contents:,} contents") as progress:
-            rewards = share(plans, jobs=engines.cores(), progress=progress)
+        with _stage(tell, f"playing two months of traffic on {items:,} items") as progress:
+            rewards = share(plans, progress=progress)
         tell(f"timing rankings of up to {max(SIZES):,} arms", None)
         latencies = measure_latency(POLICIES, sizes=SIZES, seed=seed)
         claims = _once(
@@ -161,7 +163,7 @@ def reproduce(
         tell("writing the report", None)
         record = _record(results, swapped, latencies, claims, [plate.name for plate in plates])
         record["production"] = production.record(rewards)
-        record["sites"], record["contents"], record["full"] = plans[0].sites, contents, full
+        record["sites"], record["items"], record["full"] = plans[0].sites, items, full
         record["wall_s"] = {
             "compiling": compiled - started,
             "playing_and_timing": drawn - compiled,
@@ -192,7 +194,7 @@ def _stage(tell: Say, what: str) -> Iterator[Callable[[int, int], None]]:
 
 
 def _compile(tell: Say) -> None:
-    """Play a few rounds of everything, so that compiling is told of by name and not timed as something else."""
+    """Play a few rounds of everything, so that compiling has a stage of its own and is not timed as something else."""
     for setting in SETTINGS:
         for spec in POLICIES:
             tell(f"compiling {spec} for {setting.name} rewards (first run only)", None)
@@ -207,29 +209,18 @@ def _compile(tell: Say) -> None:
 
 def _swapped(result: Result) -> Result:
     """Hellinger-UCB and KL-UCB for Poisson rewards, given the same Bernoulli rewards."""
-    problem = Problem.make(result.means, result.family)
-    marks = result.checkpoints[-1:]
-    blocks = [
-        Block(policy(spec, family="poisson"), problem, result.setting, marks, first, count)
-        for spec in (HELLINGER, KL)
-        for first, count in _halves(result.runs)
-    ]
-    outcomes = {block.key: outcome for block, outcome in engines.local()(blocks)}
-    parts = [[outcomes[block.key] for block in blocks if block.policy.name == spec] for spec in (HELLINGER, KL)]
-    return replace(
-        result,
-        policies=[HELLINGER, KL],
-        checkpoints=marks,
-        regret=np.stack([np.concatenate([part.regret for part in both]) for both in parts]),
-        pulls=np.stack([np.sum([part.pulls for part in both], axis=0) for both in parts]) / result.runs,
-        reward=np.stack([np.concatenate([part.reward for part in both]) for both in parts]),
+    setting, names = result.setting, [HELLINGER, KL]
+    swapped = simulate(
+        [policy(spec, family="poisson") for spec in names],
+        means=result.means,
+        family=result.family,
+        horizon=setting.horizon,
+        runs=result.runs,
+        seed=setting.seed,
+        init=setting.init,
+        checkpoints=1,
     )
-
-
-def _halves(runs: int) -> list[tuple[int, int]]:
-    """Two shares of the runs, for two threads; one where there is one run."""
-    half = -(-runs // 2)
-    return [(0, half), (half, runs - half)] if runs > half else [(0, runs)]
+    return replace(swapped, policies=names)
 
 
 # Figures ---------------------------------------------------------------------------------------------
@@ -295,7 +286,7 @@ def _record(
         "horizon": HORIZON,
         "init": INIT,
         "c": PAPER_C,
-        "cores": engines.cores(),
+        "cores": cores(),
         "settings": [
             {
                 "setting": setting.name,

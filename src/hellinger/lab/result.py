@@ -7,20 +7,22 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 
 from hellinger import theory
-from hellinger.errors import require
+from hellinger.errors import InputError, MissingExtraError, needs_extra, require
 from hellinger.lab._block import Setting
 from hellinger.lab._folder import whole_folder
 
 if TYPE_CHECKING:
+    import polars as pl
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from hellinger.figures import Curve, Line
@@ -48,7 +50,7 @@ class Difference:
         return self.low > 0.0 or self.high < 0.0
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Result:
     """The outcome of :func:`hellinger.simulate`.
 
@@ -97,7 +99,7 @@ class Result:
         ):
             if len(found) == 1:
                 return found[0]
-        raise ValueError(f"`policy` must be one of {', '.join(self.policies)}, but got {policy!r}")
+        raise InputError(f"`policy` must be one of {', '.join(self.policies)}, but got {policy!r}")
 
     def summary(self) -> list[dict[str, Any]]:
         """Final regret of each policy: mean, standard error, quantiles; and its mean reward."""
@@ -129,6 +131,8 @@ class Result:
 
     def to_frame(self) -> pl.DataFrame:
         """Regret by policy and checkpoint: mean, standard error and quantiles over runs."""
+        with needs_extra("lab"):
+            import polars as pl
         frames = []
         for i, spec in enumerate(self.policies):
             quantiles = np.quantile(self.regret[i], [0.05, 0.25, 0.5, 0.75, 0.95], axis=0)
@@ -137,6 +141,31 @@ class Result:
             columns |= dict(zip(("q05", "q25", "median", "q75", "q95"), quantiles, strict=True))
             frames.append(pl.DataFrame({"policy": [spec] * self.checkpoints.size, **columns}))
         return pl.concat(frames)
+
+    def to_pandas(self) -> Any:
+        """:meth:`to_frame` as a DataFrame of pandas, which must be installed."""
+        try:
+            import pandas as pd
+        except ModuleNotFoundError:
+            raise MissingExtraError("`to_pandas` needs pandas: pip install pandas") from None
+        return pd.DataFrame(self.to_frame().to_dict(as_series=False))
+
+    def __repr__(self) -> str:
+        return (
+            f"Result({', '.join(self.policies)}; {self.family}, {self.means.size:,} arms, "
+            f"{int(self.checkpoints[-1]):,} rounds, {self.runs:,} runs)"
+        )
+
+    def _repr_html_(self) -> str:
+        """The summary as a table, for notebooks."""
+        head = "".join(f"<th>{name.replace('_', ' ')}</th>" for name in self.summary()[0])
+        rows = "".join(
+            "<tr>"
+            + "".join(f"<td>{escape(v) if isinstance(v, str) else format(v, ',.4g')}</td>" for v in row.values())
+            + "</tr>"
+            for row in self.summary()
+        )
+        return f"<p>{escape(repr(self))}</p><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
 
     # Drawing ------------------------------------------------------------------------------------------
 
@@ -158,6 +187,7 @@ class Result:
         focus: Sequence[str] = (),
         title: str | None = None,
         path: str | Path | None = None,
+        ax: Axes | None = None,
     ) -> Figure:
         """Draw mean regret on a logarithmic time axis, with the middle half of runs.
 
@@ -173,6 +203,8 @@ class Result:
         title, path
             A title instead of the family's, and where to save: ``.png``, ``.svg`` or ``.pdf``; without a
             suffix PNG and SVG.
+        ax
+            Axes to draw in; a figure of its own if not given.
         """
         from hellinger import figures
 
@@ -181,24 +213,26 @@ class Result:
             slope = theory.lai_robbins(self.means, family=self.family)
             lower = figures.Line("Lai–Robbins slope", self.checkpoints, slope * np.log(self.checkpoints))
         title = self._title("regret") if title is None else title
-        drawn = figures.draw_regret(self.curves(), bounds=bounds, lower=lower, focus=focus, title=title)
+        drawn = figures.draw_regret(self.curves(), bounds=bounds, lower=lower, focus=focus, title=title, ax=ax)
         return self._drawn(drawn, path)
 
-    def plot_average(self, *, title: str | None = None, path: str | Path | None = None) -> Figure:
+    def plot_average(
+        self, *, title: str | None = None, path: str | Path | None = None, ax: Axes | None = None
+    ) -> Figure:
         """Draw mean regret per round, from the first round on in which policies choose, on a logarithmic axis."""
         from hellinger import figures
 
         start = max(1, self.setting.init * self.means.size // self.setting.slots)
         title = self._title("average regret") if title is None else title
-        return self._drawn(figures.draw_average(self.curves(), start=start, title=title), path)
+        return self._drawn(figures.draw_average(self.curves(), start=start, title=title, ax=ax), path)
 
-    def plot_final(self, *, title: str | None = None, path: str | Path | None = None) -> Figure:
+    def plot_final(self, *, title: str | None = None, path: str | Path | None = None, ax: Axes | None = None) -> Figure:
         """Draw the runs' regrets at the horizon as box plots."""
         from hellinger import figures
 
         title = self._title("regret at the last round") if title is None else title
         finals = dict(zip(self.policies, self.final, strict=True))
-        return self._drawn(figures.draw_final(finals, title=title), path)
+        return self._drawn(figures.draw_final(finals, title=title, ax=ax), path)
 
     def _title(self, what: str) -> str:
         return f"{self.family.partition('(')[0].capitalize()} rewards, {self.means.size:,} arms: {what}"
@@ -223,6 +257,8 @@ class Result:
         return Path(folder)
 
     def _write(self, folder: Path) -> None:
+        with needs_extra("lab"):
+            import polars as pl
         policies, runs, marks = self.regret.shape
         pl.DataFrame(
             {
@@ -264,7 +300,11 @@ class Result:
     @classmethod
     def load(cls, folder: str | Path) -> Result:
         """Read what :meth:`save` wrote."""
+        with needs_extra("lab"):
+            import polars as pl
         path = Path(folder)
+        if not path.exists():
+            raise InputError(f"no such folder: {path}")
         try:
             metadata = json.loads((path / "result.json").read_text(encoding="utf-8"))
             require(metadata["format"] == _FORMAT, f"format == {_FORMAT}", format=metadata["format"])
@@ -288,7 +328,7 @@ class Result:
                 wall_s=metadata["wall_s"],
             )
         except (OSError, KeyError, TypeError, ValueError, pl.exceptions.PolarsError) as error:
-            raise ValueError(f"{path} must hold a result that Result.save wrote, but: {error}") from None
+            raise InputError(f"{path} must hold a result that Result.save wrote, but: {error}") from None
 
 
 def _sha256(file: Path) -> str:

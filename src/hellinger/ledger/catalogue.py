@@ -235,6 +235,6 @@ class Catalogue:
         """Where in the log the item of each slot was added, 0 for a free slot; a copy, which stays as it is."""
         return self.columns["since"][: len(self.ids)].copy()
 
-    def kept(self) -> npt.NDArray[np.int64]:
+    def present(self) -> npt.NDArray[np.int64]:
         """Slots of all items that were not deleted."""
         return np.flatnonzero(self.columns["state"][: len(self.ids)] != DELETED)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from hellinger.errors import InputError
+
 __all__ = ["EventError", "UnknownKindError"]
 
 
-class EventError(ValueError):
+class EventError(InputError):
     """An event of the log cannot be read or applied; the message names its place."""
 
     def __init__(self, seq: int, kind: str, key: str, reason: object) -> None:

@@ -139,14 +139,14 @@ class Ledger:
         can be, since all throughput passes here.
         """
         changes, own = Changes(), known or {}
-        held, gathered, guards = self.requests.held.get, self._gathered, self._guards
+        recent, gathered, guards = self.requests.recent.get, self._gathered, self._guards
         forgets = self.catalogue.version
         minute, seq, key, kind = self._minute, self.seq, "", ""
         try:
             for seq, ((key, kind, at, body), said) in events:
                 if kind == "feedback":
                     name, item, what, points, late, _ = said
-                    request = held(name)
+                    request = recent(name)
                     if isinstance(request, tuple):
                         request = self.requests.find(name)
                     # None if it was compacted away: older than anything that could still be learned
@@ -441,7 +441,9 @@ class Ledger:
         start = starting(variant)
         if variant in others or (start, "") in self.counts:
             return
-        slots = self.catalogue.kept()  # a deleted item has counts in a ledger that has lived through it, and no others
+        slots = (
+            self.catalogue.present()
+        )  # a deleted item has counts in a ledger that has lived through it, and no others
         for segment in ("", *self.segments):
             n, s = self.sums(slots, variants=others, segment=segment)
             self.counts[start, segment] = Counts()

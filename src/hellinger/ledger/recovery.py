@@ -11,7 +11,7 @@ from hellinger.events import Logged
 from hellinger.ledger.comparison import differences
 from hellinger.ledger.ledger import Ledger, placed
 from hellinger.ledger.requests import spoken_of
-from hellinger.ledger.snapshot import dumped, loaded
+from hellinger.ledger.snapshot import decode, encode
 from hellinger.store import Store, StoreDamagedError, StoreUnavailableError
 
 __all__ = ["Compaction", "advance", "check", "compact", "differences", "fold", "recover", "take_snapshot"]
@@ -55,7 +55,7 @@ def _saved(store: Store, cache: int, *, base: bool) -> Ledger:
         if saved is None:
             return Ledger(cache=cache)
         try:
-            return loaded(saved[1], cache=cache)
+            return decode(saved[1], cache=cache)
         except StoreUnavailableError:  # a newer one has taken its place, or the store is gone and says so again
             continue
     raise StoreUnavailableError(f"the snapshot was replaced {ATTEMPTS} times while it was read")
@@ -83,7 +83,7 @@ def fold(ledger: Ledger, events: Sequence[Logged], thread: Callable[[list[str]],
 def take_snapshot(store: Store, *, progress: Progress | None = None) -> int:
     """Fold the log as it is and keep the result, so that a start need not; the place it reaches."""
     ledger = recover(store, progress=progress)
-    store.save_snapshot(ledger.seq, dumped(ledger))
+    store.save_snapshot(ledger.seq, encode(ledger))
     return ledger.seq
 
 
@@ -102,11 +102,11 @@ def compact(store: Store, *, before: int, window: int, progress: Progress | None
     # first what a start needs: if this ends in between, every event that was deleted is in a snapshot to start from
     current = store.snapshot()
     if ledger.seq and (current is None or current[0] < ledger.seq):
-        store.save_snapshot(ledger.seq, dumped(ledger))
+        store.save_snapshot(ledger.seq, encode(ledger))
     if ledger.seq > base:
-        store.save_snapshot(ledger.seq, dumped(ledger), base=True)
+        store.save_snapshot(ledger.seq, encode(ledger), base=True)
     cut = min(ledger.seq, store.reached(before - window - SLACK))
-    described = ledger.catalogue["said"][ledger.catalogue.kept()]
+    described = ledger.catalogue["said"][ledger.catalogue.present()]
     return Compaction(store.compact(cut, described.tolist()), cut)
 
 
@@ -118,11 +118,11 @@ def check(store: Store, *, progress: Progress | None = None) -> list[str]:
     saved = store.snapshot()
     fold = recover(store, base=True)
     if saved is None:
-        held = recover(store, base=True, cache=10)
-        advance(store, held, progress=progress)
+        saved_ledger = recover(store, base=True, cache=10)
+        advance(store, saved_ledger, progress=progress)
     else:
-        held = loaded(saved[1])
-    if fold.seq > held.seq:
-        return [f"the base of compaction reaches {fold.seq}, beyond the snapshot at {held.seq}"]
-    advance(store, fold, through=held.seq, progress=progress)
-    return differences(held, fold)
+        saved_ledger = decode(saved[1])
+    if fold.seq > saved_ledger.seq:
+        return [f"the base of compaction reaches {fold.seq}, beyond the snapshot at {saved_ledger.seq}"]
+    advance(store, fold, through=saved_ledger.seq, progress=progress)
+    return differences(saved_ledger, fold)

@@ -161,46 +161,46 @@ class Requests:
         self.most_bytes = most_bytes
         self.bytes = 0
         """What they take."""
-        self.held: OrderedDict[str, Request | Unread] = OrderedDict()
+        self.recent: OrderedDict[str, Request | Unread] = OrderedDict()
         """By name, the one longest unused first; not all are read yet."""
         self._pins: dict[str, int] = {}
 
     def __len__(self) -> int:
-        return len(self.held)
+        return len(self.recent)
 
     def __contains__(self, name: object) -> bool:
-        return name in self.held
+        return name in self.recent
 
     def get(self, name: str) -> Request | None:
         """The request of this name, if it is in memory."""
         request = self.find(name)
         if request is not None:
-            self.held.move_to_end(name)
+            self.recent.move_to_end(name)
         return request
 
     def find(self, name: str) -> Request | None:
         """The same without noting the use."""
-        request = self.held.get(name)
+        request = self.recent.get(name)
         if isinstance(request, tuple):
             self.bytes -= _size(request)
             at, body = request
-            request = self.held[name] = Request.of(at, orjson.loads(body))
+            request = self.recent[name] = Request.of(at, orjson.loads(body))
             self.bytes += _size(request)
         return request
 
     def put(self, name: str, request: Request) -> None:
         """Hold a request; the one longest unused goes where there are too many."""
-        if name in self.held:
-            self.bytes -= _size(self.held[name])
-        self.held[name] = request
+        if name in self.recent:
+            self.bytes -= _size(self.recent[name])
+        self.recent[name] = request
         self.bytes += _size(request)
         self.evict()
 
     def put_unread(self, name: str, at: int, body: str) -> None:
         """Hold a request that is read when it is asked for; none goes before :meth:`evict`."""
-        if name in self.held:
-            self.bytes -= _size(self.held[name])
-        self.held[name] = at, body
+        if name in self.recent:
+            self.bytes -= _size(self.recent[name])
+        self.recent[name] = at, body
         self.bytes += _UNREAD + len(body)
 
     def set_memory(self, most_bytes: int) -> None:
@@ -210,12 +210,12 @@ class Requests:
 
     def evict(self) -> None:
         """Let go of those longest unused, while there are too many."""
-        while len(self.held) > self.limit + len(self._pins) or (
-            self.bytes > self.most_bytes and len(self.held) > len(self._pins)
+        while len(self.recent) > self.limit + len(self._pins) or (
+            self.bytes > self.most_bytes and len(self.recent) > len(self._pins)
         ):
-            oldest, other = self.held.popitem(last=False)
+            oldest, other = self.recent.popitem(last=False)
             if oldest in self._pins:
-                self.held[oldest] = other
+                self.recent[oldest] = other
             else:
                 self.bytes -= _size(other)
 
@@ -238,12 +238,12 @@ class Requests:
     @contextmanager
     def pinned(self, names: Iterable[str]) -> Iterator[None]:
         """Hold on to these for the block."""
-        held = list(names)
-        self.pin(held)
+        pinned = list(names)
+        self.pin(pinned)
         try:
             yield
         finally:
-            self.release(held)
+            self.release(pinned)
 
     def recall(self, thread: Iterable[Logged], through: int) -> list[Request]:
         """Hold requests from what the log says of them up to a place, where they are not held already; those."""
@@ -251,7 +251,7 @@ class Requests:
         for event in thread:
             name = request_of(event.key)
             if event.kind == "rank":
-                if name not in self.held:
+                if name not in self.recent:
                     fresh[name] = Request.of(event.at, event.fields)
             elif event.seq <= through and name in fresh:
                 fields, request = event.fields, fresh[name]

@@ -45,7 +45,7 @@ class TimeSeries:
         cells = self._cells.get(variant)
         if cells is None:
             steps = [self._step(name, at // length) for name, length in RESOLUTIONS.items()]
-            cells = self._cells[variant] = [self._cell(held, variant) for held in (self.totals, *steps)]
+            cells = self._cells[variant] = [self._cell(steps, variant) for steps in (self.totals, *steps)]
         for cell in cells:
             cell[0] += requests
             cell[1] += impressions

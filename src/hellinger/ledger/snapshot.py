@@ -14,25 +14,25 @@ from hellinger.ledger.counts import Counts
 from hellinger.ledger.ledger import Ledger
 from hellinger.ledger.series import TimeSeries
 
-__all__ = ["dumped", "loaded"]
+__all__ = ["decode", "encode"]
 
 VERSION = 5
 PART = 1 << 20
 
 
-def dumped(ledger: Ledger) -> Iterator[bytes]:
+def encode(ledger: Ledger) -> Iterator[bytes]:
     """The ledger in parts of at most 1 MiB. Requests are not in it: the log has them."""
-    held = ledger.catalogue
-    kept = held.kept()
-    kept = kept[np.argsort(held["since"][kept])]
-    place = np.full(len(held.ids), -1)
-    place[kept] = np.arange(kept.size)
-    names = pl.Series("id", [held.ids[slot] for slot in kept.tolist()], dtype=pl.String)
-    items = pl.DataFrame([names, *(pl.Series(column, array[kept]) for column, array in held.columns.items())])
+    catalogue = ledger.catalogue
+    slots = catalogue.present()
+    slots = slots[np.argsort(catalogue["since"][slots])]
+    place = np.full(len(catalogue.ids), -1)
+    place[slots] = np.arange(slots.size)
+    names = pl.Series("id", [catalogue.ids[slot] for slot in slots.tolist()], dtype=pl.String)
+    items = pl.DataFrame([names, *(pl.Series(column, array[slots]) for column, array in catalogue.columns.items())])
     header = {
         "version": VERSION,
         "seq": ledger.seq,
-        "tag_sets": held.tag_sets,
+        "tag_sets": catalogue.tag_sets,
         "phases": ledger.phases,
         "series": ledger.series.as_json(),
         "gone": {
@@ -44,7 +44,7 @@ def dumped(ledger: Ledger) -> Iterator[bytes]:
     }
     frames = [_parquet(items)]
     for counts in ledger.counts.values():
-        n, s = counts.of(kept, len(held.ids))
+        n, s = counts.of(slots, len(catalogue.ids))
         some = np.flatnonzero((n != 0) | (s != 0))
         frames.append(_parquet(pl.DataFrame({"slot": some, "n": n[some], "s": s[some]})))
     for block in (orjson.dumps(header), *frames):
@@ -53,19 +53,19 @@ def dumped(ledger: Ledger) -> Iterator[bytes]:
             yield whole[start : start + PART]
 
 
-def loaded(parts: Iterable[bytes], *, cache: int = 100_000) -> Ledger:
+def decode(parts: Iterable[bytes], *, cache: int = 100_000) -> Ledger:
     """The ledger of these parts."""
     blocks = _blocks(b"".join(parts))
     header = orjson.loads(next(blocks))
     require(header["version"] <= VERSION, f"a snapshot's version <= {VERSION}", version=header["version"])
     ledger = Ledger(cache=cache)
     ledger.seq = header["seq"]
-    held = ledger.catalogue
+    catalogue = ledger.catalogue
     items = pl.read_parquet(io.BytesIO(next(blocks)))
-    for name, array in held.columns.items():  # an older snapshot does not have all of them
+    for name, array in catalogue.columns.items():  # an older snapshot does not have all of them
         column = items[name].to_numpy() if name in items.columns else np.zeros(items.height)
-        held.columns[name] = column.astype(array.dtype)
-    held.restore(items["id"].to_list(), [tuple(tags) for tags in header["tag_sets"]])
+        catalogue.columns[name] = column.astype(array.dtype)
+    catalogue.restore(items["id"].to_list(), [tuple(tags) for tags in header["tag_sets"]])
     for variant, segment, rounds in header["counts"]:
         frame = pl.read_parquet(io.BytesIO(next(blocks)))
         slots, n, s = (frame[name].to_numpy() for name in ("slot", "n", "s"))

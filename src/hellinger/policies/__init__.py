@@ -8,8 +8,26 @@
 
 from __future__ import annotations
 
-from hellinger.policies._policy import Policy, policy
-from hellinger.policies._registry import Entry, available
+from hellinger.policies._policy import Policy, PolicyLike, policy
+from hellinger.policies._registry import Entry, available, named
+from hellinger.policies._rule import Rule
+from hellinger.policies.balls import Ball
+from hellinger.policies.levels import Level, level
 from hellinger.policies.prior import Prior, Stratum, fit_prior, next_fit
 
-__all__ = ["Entry", "Policy", "Prior", "Stratum", "available", "fit_prior", "next_fit", "policy"]
+__all__ = [
+    "Ball",
+    "Entry",
+    "Level",
+    "Policy",
+    "PolicyLike",
+    "Prior",
+    "Rule",
+    "Stratum",
+    "available",
+    "fit_prior",
+    "level",
+    "named",
+    "next_fit",
+    "policy",
+]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from hellinger._jit import jit
+from hellinger._jit import Component, jit
 from hellinger.families import Family
 from hellinger.policies import _dispatch as d
 
@@ -19,12 +19,13 @@ __all__ = ["Rule", "fill"]
 Floats = npt.NDArray[np.float64]
 
 
-class Rule:
-    """A policy's mathematics. Subclasses are NamedTuples with a field ``family``.
+class Rule(Component):
+    """A policy's mathematics. Subclasses are NamedTuples whose first field is ``family``.
 
-    Most rules score each arm by its own sum and pulls (:meth:`_score`); one that compares arms, or
-    draws at random, writes :meth:`_fill` instead. ``arms`` is their number, which may be less than the
-    length of the arrays: a simulator pads them to whole vectors.
+    Most rules score each arm by its own counts, ``_score(self, s, n, t, arms)``: its reward sum, its n ≥ 0 plays, the
+    round about to be played and the number of arms. One that compares arms (``relative = True``) or draws at random
+    (``random = True``) writes ``_fill(self, sums, pulls, t, arms, rng, out)`` instead, which puts every arm's index
+    into ``out``; ``arms`` may then be less than the length of the arrays. numba compiles both methods.
     """
 
     __slots__ = ()
@@ -56,8 +57,12 @@ class Rule:
 
     @property
     def monotone(self) -> bool:
-        """Whether the index falls with n and rises with s, so that grouped ranking is exact."""
-        return not (self.random or self.relative)
+        """Whether the index falls with n and rises with s, so that grouped ranking is exact.
+
+        A rule that does not say so is ranked by scoring every item. One that does is checked on some of a pool's
+        counts, unless it is made of the library's own parts.
+        """
+        return False
 
     def at_horizon(self, horizon: float) -> Rule:
         """The same rule with its horizon set, where it has one."""

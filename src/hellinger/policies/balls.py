@@ -6,20 +6,35 @@ A new ball is one class here.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple, cast
+from typing import Any, ClassVar, NamedTuple, cast
 
+from hellinger._jit import Component
 from hellinger.errors import UnknownNameError, require
 from hellinger.families import Family
 from hellinger.families import _dispatch as d
+from hellinger.policies._names import note_name
 
-__all__ = ["Ball", "Gaussian", "Hellinger", "KullbackLeibler", "get"]
+__all__ = ["Ball", "GaussianBall", "Hellinger", "KullbackLeibler", "available", "get"]
 
 
-class Ball:
-    """Where the truth may be, given a mean: everything within radius x of it."""
+class Ball(Component):
+    """Where the truth may be, given a mean: everything within radius x of it.
+
+    A ball of your own is a subclass of this and of a NamedTuple of its parameters, all with defaults. It has a
+    ``name``, by which ``ucb(ball=…)`` finds it, and writes ``_upper(family, m, x)``, the largest q within radius x of
+    m; and ``_ceiling(family)``, the index of an arm never played, where that is not the family's supremum.
+    """
 
     __slots__ = ()
-    name: str
+    name: ClassVar[str]
+    monotone: ClassVar[bool] = False
+    """Whether the largest q rises with m and x: only then do pool and simulator use shortcuts that rest on it."""
+
+    def __init_subclass__(cls) -> None:
+        """Note the ball's name, which must be its own."""
+        super().__init_subclass__()
+        if "name" in vars(cls):
+            note_name("ball", _BALLS, cls.name, cls)
 
     def _upper(self, family: Family, m: float, x: float) -> float:
         raise NotImplementedError
@@ -29,6 +44,9 @@ class Ball:
 
     def _distance(self, family: Family, p: float, q: float) -> float:
         raise NotImplementedError
+
+
+_BALLS: dict[str, type[Ball]] = {}
 
 
 class _NoParameters(NamedTuple):
@@ -44,6 +62,7 @@ class Hellinger(Ball, _NoParameters):
 
     __slots__ = ()
     name = "hellinger"
+    monotone = True
 
     def _upper(self, family: Family, m: float, x: float) -> float:
         return d.hellinger_upper(family, m, x)
@@ -57,6 +76,7 @@ class KullbackLeibler(Ball, _NoParameters):
 
     __slots__ = ()
     name = "kl"
+    monotone = True
 
     def _upper(self, family: Family, m: float, x: float) -> float:
         return d.kl_upper(family, m, x)
@@ -65,11 +85,12 @@ class KullbackLeibler(Ball, _NoParameters):
         return d.kl(family, p, q)
 
 
-class Gaussian(Ball, _Variance):
+class GaussianBall(Ball, _Variance):
     """(q − m)²/2σ² ≤ x, whatever the family: m + √(2σ²x). σ² = 1 is UCB1's, ¼ Hoeffding's for [0, 1]."""
 
     __slots__ = ()
     name = "gaussian"
+    monotone = True
 
     def _upper(self, family: Family, m: float, x: float) -> float:
         return m + math.sqrt(2.0 * self.variance * x)
@@ -81,12 +102,19 @@ class Gaussian(Ball, _Variance):
         return (q - p) * (q - p) / (2.0 * self.variance)
 
 
-def get(ball: str | Ball, *, variance: float = 1.0) -> Ball:
-    """Return the ball of that name."""
+def available() -> dict[str, type[Ball]]:
+    """Every ball by name."""
+    return dict(sorted(_BALLS.items()))
+
+
+def get(ball: str | Ball | type[Ball], *, variance: float = 1.0) -> Ball:
+    """Return the ball of that name or class; a ball passes through unchanged."""
     if isinstance(ball, Ball):
         return ball
     require(0 < variance < math.inf, "0 < variance", variance=variance)
-    found: dict[str, type[Any]] = {cls.name: cls for cls in Ball.__subclasses__()}
-    if ball not in found:
-        raise UnknownNameError("ball", ball, list(found))
-    return cast("Ball", found[ball](variance) if issubclass(found[ball], _Variance) else found[ball]())
+    if isinstance(ball, str):
+        if ball not in _BALLS:
+            raise UnknownNameError("ball", ball, list(_BALLS))
+        ball = _BALLS[ball]
+    made: Any = ball
+    return cast("Ball", made(variance) if issubclass(ball, _Variance) else made())

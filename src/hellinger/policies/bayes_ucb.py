@@ -6,7 +6,7 @@ import math
 from typing import NamedTuple, Self
 
 from hellinger import _special
-from hellinger.errors import require
+from hellinger.errors import InputError, require
 from hellinger.families import Family
 from hellinger.families import _dispatch as families
 from hellinger.policies._registry import named
@@ -67,5 +67,5 @@ def bayes_ucb(family: Family, *, c: float = 0.0, horizon: float | None = None) -
     require(0 <= c < math.inf, "0 <= c", c=c)
     require(horizon is None or 1 < horizon < math.inf, "1 < horizon", horizon=horizon)
     if not family.posterior_quantile:
-        raise ValueError(f"bayes-ucb needs a family whose posterior has a quantile function, but got {family}")
+        raise InputError(f"bayes-ucb needs a family whose posterior has a quantile function, but got {family}")
     return BayesUcb(family, float(c), math.nan if horizon is None else math.log(horizon))

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hellinger.errors import InputError
 from hellinger.families import Bernoulli, Family
 from hellinger.policies import _dispatch as d
 from hellinger.policies import balls, levels
@@ -62,6 +63,6 @@ def cold_start(family: Family) -> Rule:
     Reference: Hellinger-UCB, eq. 3.3, with a level after MOSS (Audibert & Bubeck 2009) and an empirical-Bayes prior.
     """
     if not isinstance(family, Bernoulli):
-        raise ValueError(f"cold-start learns a Beta prior, so it needs the Bernoulli family, but got {family}")
+        raise InputError(f"cold-start learns a Beta prior, so it needs the Bernoulli family, but got {family}")
     level = levels.get("sparse", scale=0.27, anytime=True)
     return ColdStart(family, balls.Hellinger(), level, NOTHING)

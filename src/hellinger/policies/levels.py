@@ -11,10 +11,11 @@ import math
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
-from hellinger._jit import helper
+from hellinger._jit import Component, helper
 from hellinger.errors import UnknownNameError, require
+from hellinger.policies._names import note_name
 
-__all__ = ["Level", "ada", "available", "log", "loglog", "moss", "plus", "plusplus", "sparse"]
+__all__ = ["Level", "ada", "available", "get", "level", "log", "loglog", "moss", "plus", "plusplus", "sparse"]
 
 
 class _Parameters(NamedTuple):
@@ -23,15 +24,27 @@ class _Parameters(NamedTuple):
     horizon: float
 
 
-class Level(_Parameters):
-    """scale · f(extra, n, t, arms, horizon), never negative."""
+class Level(Component, _Parameters):
+    """scale · f(extra, n, t, arms, horizon), never negative.
+
+    A level of your own is a function under the decorator :func:`level`, or a subclass of this with a ``name`` and a
+    method ``_level(n, t, arms)``.
+    """
 
     __slots__ = ()
     name: ClassVar[str]
-    summary: ClassVar[str]
-    uses_horizon: ClassVar[bool]
-    crowded: ClassVar[bool]
+    summary: ClassVar[str] = ""
+    uses_horizon: ClassVar[bool] = False
+    crowded: ClassVar[bool] = False
     """``arms`` is not K but ADA-UCB's effective number of competitors, Σⱼ min(1, √(Nⱼ/Nᵢ))."""
+    monotone: ClassVar[bool] = False
+    """Whether level/n falls with n and the level never falls with t: only then do pool and simulator use shortcuts."""
+
+    def __init_subclass__(cls) -> None:
+        """Note the level's name, which must be its own."""
+        super().__init_subclass__()
+        if "name" in vars(cls):
+            note_name("level", _LEVELS, cls.name, cls)
 
     def _level(self, n: float, t: float, arms: float) -> float:
         raise NotImplementedError
@@ -40,8 +53,10 @@ class Level(_Parameters):
 _LEVELS: dict[str, type[Level]] = {}
 
 
-def level(*, uses_horizon: bool = False, crowded: bool = False) -> Callable[[Callable[..., float]], type[Level]]:
-    """Make a level of a function."""
+def level(
+    *, uses_horizon: bool = False, crowded: bool = False, monotone: bool = False
+) -> Callable[[Callable[..., float]], type[Level]]:
+    """Make a level of a function; :class:`Level` says what the flags mean."""
 
     def decorate(function: Callable[..., float]) -> type[Level]:
         compiled = helper(function)
@@ -61,46 +76,45 @@ def level(*, uses_horizon: bool = False, crowded: bool = False) -> Callable[[Cal
             "summary": (function.__doc__ or "").strip().split("\n")[0],
             "uses_horizon": uses_horizon,
             "crowded": crowded,
+            "monotone": monotone,
         }
-        made = type(function.__name__, (Level,), namespace)
-        _LEVELS[function.__name__] = made
-        return made
+        return type(function.__name__, (Level,), namespace)
 
     return decorate
 
 
-@level()
+@level(monotone=True)
 def log(extra: float, n: float, t: float, arms: float, horizon: float) -> float:
     """log t: UCB1 (Auer et al. 2002, fig. 1) and, times c, Hellinger-UCB (Yang et al., eq. 3.3)."""
     return math.log(t)
 
 
-@level()
+@level(monotone=True)
 def loglog(extra: float, n: float, t: float, arms: float, horizon: float) -> float:
     """log t + extra·log log t: KL-UCB (Garivier & Cappé 2011, algorithm 1)."""
     plain = math.log(t)
     return plain + extra * math.log(plain) if plain > 1.0 else plain
 
 
-@level()
+@level(monotone=True)
 def plus(extra: float, n: float, t: float, arms: float, horizon: float) -> float:
     """log⁺(t/n): kl-UCB⁺ (Garivier & Cappé 2011, section 5; Ménard & Garivier 2017, eq. 3)."""
     return math.log(max(1.0, t / n))
 
 
-@level(uses_horizon=True)
+@level(uses_horizon=True, monotone=True)
 def moss(extra: float, n: float, t: float, arms: float, horizon: float) -> float:
     """log⁺(T/(K·n)): MOSS (Audibert & Bubeck 2009, eq. 5); with t for T it suits a cold-start pool."""
     return math.log(max(1.0, horizon / (arms * n)))
 
 
-@level(uses_horizon=True)
+@level(uses_horizon=True, monotone=True)
 def sparse(extra: float, n: float, t: float, arms: float, horizon: float) -> float:
     """log(e² + T/(K·n)): MOSS's level that never falls below 2, for arms scored with a prior's pseudo-counts."""
     return math.log(math.e * math.e + horizon / (arms * n))
 
 
-@level(uses_horizon=True)
+@level(uses_horizon=True, monotone=True)
 def plusplus(extra: float, n: float, t: float, arms: float, horizon: float) -> float:
     """log⁺(y·(1 + (log⁺ y)²)), y = T/(K·n): kl-UCB⁺⁺ (Ménard & Garivier 2017, eq. 6)."""
     y = horizon / (arms * n)
@@ -108,7 +122,7 @@ def plusplus(extra: float, n: float, t: float, arms: float, horizon: float) -> f
     return math.log(max(1.0, y * (1.0 + plain * plain)))
 
 
-@level(uses_horizon=True, crowded=True)
+@level(uses_horizon=True, crowded=True, monotone=True)
 def ada(extra: float, n: float, t: float, arms: float, horizon: float) -> float:
     """log((y+e)·√log(y+e)), y = T/Hᵢ, Hᵢ = Σⱼ min(Nᵢ, √(NᵢNⱼ)): ADA-UCB (Lattimore 2018, algorithm 1)."""
     y = horizon / (arms * n) + math.e
@@ -121,14 +135,27 @@ def available() -> dict[str, type[Level]]:
 
 
 def get(
-    name: str, *, scale: float = 1.0, extra: float = 0.0, horizon: float | None = None, anytime: bool = False
+    name: str | type[Level] | Level,
+    *,
+    scale: float = 1.0,
+    extra: float = 0.0,
+    horizon: float | None = None,
+    anytime: bool = False,
 ) -> Level:
-    """Return the level of that name; without a horizon one that needs it waits for it, unless anytime."""
-    if name not in _LEVELS:
+    """Return the level of that name or class; without a horizon one that needs it waits for it, unless anytime.
+
+    A level passes through unchanged: it has a scale, extra and horizon of its own.
+    """
+    if isinstance(name, Level):
+        plain = (scale, extra, horizon, anytime) == (1.0, 0.0, None, False)
+        require(plain, "a level given as such has its own scale, extra and horizon", level=name)
+        return name
+    if isinstance(name, str) and name not in _LEVELS:
         raise UnknownNameError("level", name, list(_LEVELS))
+    cls = _LEVELS[name] if isinstance(name, str) else name
     require(0 < scale < math.inf, "0 < scale", scale=scale)
     require(0 <= extra < math.inf, "0 <= extra", extra=extra)
     require(horizon is None or 1 <= horizon < math.inf, "1 <= horizon", horizon=horizon)
-    if not _LEVELS[name].uses_horizon or anytime:
+    if not cls.uses_horizon or anytime:
         horizon = 0.0
-    return _LEVELS[name](float(scale), float(extra), math.nan if horizon is None else float(horizon))
+    return cls(float(scale), float(extra), math.nan if horizon is None else float(horizon))

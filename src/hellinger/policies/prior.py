@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from hellinger._jit import helper, jit
 from hellinger._numerics import bhattacharyya_trials
-from hellinger.errors import require
+from hellinger.errors import InputError, require
 
 __all__ = ["NOTHING", "Learned", "Prior", "Stratum", "fit_beta", "fit_prior", "learn", "next_fit"]
 
@@ -121,7 +121,7 @@ class Prior(NamedTuple):
             ]
             a, strength, focus, plays = (float(state[name]) for name in ("a", "strength", "focus", "plays"))
         except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"a prior's state must be what Prior.state() gave, but got {error!r}") from None
+            raise InputError(f"a prior's state must be what Prior.state() gave, but got {error!r}") from None
         return cls(a, strength, focus, plays, tuple(strata)).check()
 
 
@@ -328,7 +328,7 @@ def fit_prior(
     )
     bad = _first_bad(s, n)
     if bad >= 0:
-        raise ValueError(
+        raise InputError(
             f"`0 <= rewards <= impressions` must hold, but got rewards={float(s[bad])!r} "
             f"for impressions={float(n[bad])!r}"
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from hellinger.errors import InputError
 from hellinger.families import Family
 from hellinger.families import _dispatch as families
 from hellinger.policies._registry import named
@@ -38,5 +39,5 @@ def thompson(family: Family) -> Rule:
     Reference: Thompson 1933; Kaufmann, Korda & Munos 2012; Korda, Kaufmann & Munos 2013.
     """
     if family.posterior is None:
-        raise ValueError(f"thompson needs a family with a conjugate posterior, but got {family}")
+        raise InputError(f"thompson needs a family with a conjugate posterior, but got {family}")
     return Thompson(family)

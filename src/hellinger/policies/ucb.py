@@ -36,8 +36,13 @@ class Ucb(_Parameters, Rule):
 
     @property
     def rising(self) -> bool:
-        """Every level rises with t, unless it looks at all counts."""
-        return not self.relative
+        """Every level of the library's rises with t, unless it looks at all counts; a user's, if it says so."""
+        return self.monotone
+
+    @property
+    def monotone(self) -> bool:
+        """Where ball and level are, and the level does not look at all counts."""
+        return self.ball.monotone and self.level.monotone and not self.relative
 
     @property
     def horizon(self) -> float:
@@ -98,8 +103,8 @@ def _hellinger_scale(c: float) -> float:
 def ucb(
     family: Family,
     *,
-    ball: str = "hellinger",
-    level: str = "log",
+    ball: str | type[balls.Ball] | balls.Ball = "hellinger",
+    level: str | type[levels.Level] | levels.Level = "log",
     scale: float = 1.0,
     extra: float = 0.0,
     variance: float = 1.0,

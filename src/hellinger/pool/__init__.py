@@ -1,4 +1,4 @@
-"""The pool: exact top-k of any number of live contents, in microseconds."""
+"""The pool: exact top-k of any number of live items, in microseconds."""
 
 from __future__ import annotations
 

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from hellinger._jit import entry
-from hellinger.errors import require
+from hellinger.errors import InputError, require
 from hellinger.families import Family
-from hellinger.pool._ids import Id
+from hellinger.pool._ids import IdT
 from hellinger.pool._store import Floats, Slots, first_wrong
 from hellinger.pool.rows import plain
 
 __all__ = ["Checks", "Names", "arrivals", "check_seed", "single", "sized"]
 
-Names = Iterable[Id] | npt.NDArray[np.integer[Any]]
+Names: TypeAlias = Iterable[IdT] | npt.NDArray[np.integer[Any]]
 
 
 class Checks:
@@ -33,7 +33,7 @@ class Checks:
         """Impressions and rewards of one event."""
         n, s = float(impressions), float(rewards)
         if not (0.0 <= n < math.inf and n == int(n)):
-            raise ValueError(f"`impressions` must be a whole number and not negative, but got {impressions!r}")
+            raise InputError(f"`impressions` must be a whole number and not negative, but got {impressions!r}")
         self._reward(s)
         return n, s
 
@@ -44,14 +44,14 @@ class Checks:
             try:
                 array = np.asarray(given, np.float64)
             except (TypeError, ValueError):
-                raise ValueError(f"`{name}` must be a number or an array of numbers, but got {given!r}") from None
+                raise InputError(f"`{name}` must be a number or an array of numbers, but got {given!r}") from None
             if array.shape not in ((), (size,)):
-                raise ValueError(f"`{name}` must have one entry for each of {size} ids, but got shape {array.shape}")
+                raise InputError(f"`{name}` must have one entry for each of {size} ids, but got shape {array.shape}")
             pair.append(np.ascontiguousarray(array) if array.ndim else np.full(size, array))
         n, s = pair
         bad_n, bad_s = self._first_wrong(n, s, self.low < 0)
         if bad_n >= 0:
-            raise ValueError(f"`impressions` must be a whole number and not negative, but got {float(n[bad_n])!r}")
+            raise InputError(f"`impressions` must be a whole number and not negative, but got {float(n[bad_n])!r}")
         if bad_s >= 0:
             self._reward(float(s[bad_s]))
         return n, s
@@ -67,21 +67,21 @@ class Checks:
 
     def refuse(self, s: float, n: float) -> None:
         """Raise for rewards that so many impressions cannot have."""
-        raise ValueError(
+        raise InputError(
             f"`{self.low:g} <= rewards/impressions <= {self.high:g}` must hold for {self.family}, "
             f"but got rewards={plain(s)!r} for impressions={plain(n)!r}"
         )
 
     def _reward(self, s: float) -> None:
         if not math.isfinite(s) or (s < 0 and self.low >= 0):
-            raise ValueError(f"`0 <= rewards` must hold for {self.family}, but got {s!r}")
+            raise InputError(f"`0 <= rewards` must hold for {self.family}, but got {s!r}")
 
 
 def arrivals(order: npt.ArrayLike, size: int) -> Slots:
     """Arrival numbers of so many items."""
     numbers = np.asarray(order)
     if numbers.shape != (size,) or (size and numbers.dtype.kind not in "iu"):
-        raise ValueError(f"`order` must have a whole number for each of {size} ids, but got {order!r}")
+        raise InputError(f"`order` must have a whole number for each of {size} ids, but got {order!r}")
     return numbers.astype(np.int64)
 
 
@@ -90,7 +90,7 @@ def check_seed(seed: Any) -> None:
     require(isinstance(seed, (int, np.integer)) and not isinstance(seed, bool), "seed is a whole number", seed=seed)
 
 
-def single(name: Any) -> Id:
+def single(name: Any) -> Any:
     """One id, of Python's own type."""
     return name if isinstance(name, (str, bool)) else int(name)
 
@@ -98,5 +98,5 @@ def single(name: Any) -> Id:
 def sized(ids: Names) -> Any:
     """Ids that have a number."""
     if isinstance(ids, (str, bytes)):
-        raise ValueError(f"`ids` must be a list, but got {ids!r}")
+        raise InputError(f"`ids` must be a list, but got {ids!r}")
     return ids if isinstance(ids, (list, tuple, range, np.ndarray)) else list(ids)

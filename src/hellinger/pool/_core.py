@@ -11,14 +11,14 @@ import numpy.typing as npt
 
 from hellinger import families, policies
 from hellinger._jit import entry
-from hellinger.errors import require
+from hellinger.errors import InputError, require
 from hellinger.policies import Prior, _rule, next_fit
-from hellinger.pool import _merge, _prior, _scan
+from hellinger.pool import _declared, _merge, _prior, _scan
 from hellinger.pool._checks import Checks, Names, check_seed, single
 from hellinger.pool._ids import Id
 from hellinger.pool._layout import OLDEST
 from hellinger.pool._prior import Strata
-from hellinger.pool._store import Floats, Slots, Store
+from hellinger.pool._store import Floats, ItemStore, Slots
 from hellinger.pool._tags import TagSets
 from hellinger.pool.departures import Departure, Leaving, Reason
 from hellinger.pool.rows import Answer, plain
@@ -30,7 +30,7 @@ Learning = Literal["auto", "given"]
 Ties = Literal["random", "oldest"]
 
 EVERYTHING = np.empty(0, np.bool_)
-NOBODY: tuple[Id, ...] = ()
+NOBODY: tuple[Any, ...] = ()
 _MASK = (1 << 62) - 1
 
 
@@ -39,7 +39,7 @@ class Core:
 
     def __init__(
         self,
-        policy: str | policies.Policy = "cold-start",
+        policy: policies.PolicyLike = "cold-start",
         *,
         family: str | families.Family | None = None,
         seed: int = 0,
@@ -72,7 +72,9 @@ class Core:
         self._window = None if window is None else Window(window, buckets)
         self._window_owed: dict[int, float] = {}
         self._reason = _why_scan(self.policy, half_life)
-        self._store = Store(grouped=not self._reason)
+        self._store = ItemStore(grouped=not self._reason)
+        self._check_at = math.inf if self.policy.own or self._reason else 0.0
+        """Rounds from which on a user's rule is checked again to be as monotone as it declares."""
         self.learning: Learning = learn
         self._strata = Strata(None)
         self._since = 0.0
@@ -82,11 +84,11 @@ class Core:
         self._bounds = self.policy.family.mean_bounds
         self._rounds = 0.0
         self._present = 0.0
-        """Impressions of the contents now in the pool; like _rounds, to be multiplied by _scale."""
+        """Impressions of the items now in the pool; like _rounds, to be multiplied by _scale."""
         self._scale = 1.0
         self._version = 0
         self._tags = TagSets()
-        self._departures: list[Departure] = []
+        self._departures: list[Departure[Any]] = []
         self._stream = self.seed * 0x9E3779B97F4A7C15 & _MASK
         self._checks = Checks(self.policy.family)
         self._answer = Answer(1, 0)
@@ -137,6 +139,8 @@ class Core:
         out, rows = self._answer.slots, self._answer.rows
         best: tuple[int, bool]
         if among is None and store.grouped:
+            if self._rounds >= self._check_at:
+                self._check_declared()
             rule, prior = self.policy.rule, self._strata.table
             best = self._merge(rule, st, prior, self._t, allowed, tie, named, out, rows)
         else:
@@ -145,6 +149,14 @@ class Core:
             best = _scan.select(st, self._scale, slots, values, allowed, tie, named, out, rows)
         return best
 
+    def _check_declared(self) -> None:
+        """Check a user's rule on the counts there are; again when there are twice as many rounds."""
+        items = self._store.items
+        _declared.check_monotone(
+            self.policy, items["s"].astype(np.float64), items["n"].astype(np.float64), self._t, float(len(self))
+        )
+        self._check_at = 2.0 * self._rounds + 1.0
+
     def _values(self, slots: Slots, seed: int | None = None) -> Floats:
         """Index of each of these items; where it is drawn, by this seed or the pool's own."""
         rule, store = self.policy.rule, self._store
@@ -152,13 +164,16 @@ class Core:
         if rule.separable:
             out = np.empty(slots.size)
             _scan.score_each(rule, store.state, self._strata.table, self._scale, t, slots, out)
+            if not self.policy.own:
+                counts = store.state.items[slots]
+                self.policy.check_numbers(counts["s"] * self._scale, counts["n"] * self._scale, t, out)
             return out
         items = store.items
         everything = np.empty(len(store))
         rng = None
         if rule.random:
             rng = np.random.default_rng([self.seed & _MASK, self._version] if seed is None else seed)
-        order = np.argsort(items["seq"])  # a draw belongs to a content, wherever it is kept
+        order = np.argsort(items["seq"])  # a draw belongs to an item, wherever it is kept
         sums, pulls = items["s"][order] * self._scale, items["n"][order] * self._scale
         drawn = np.empty(len(store))
         _rule.fill(rule, sums, pulls, t, rng, drawn)
@@ -279,7 +294,7 @@ class Core:
         double = np.flatnonzero((places[1:] == places[:-1]) & (places[1:] >= 0))
         if double.size:
             name = self._store.ids.name(self._store.state.items, int(places[double[0]]))
-            raise ValueError(f"`id` must be given once, but got {name!r} twice")
+            raise InputError(f"`id` must be given once, but got {name!r} twice")
         return slots
 
     def _set_hidden(self, ids: Id | Names, hidden: int) -> None:
@@ -305,14 +320,14 @@ class Core:
 
 
 def _why_scan(policy: policies.Policy, half_life: float | None) -> str:
-    """Why contents cannot be grouped by reward sum under this policy; empty where they can."""
+    """Why items cannot be grouped by reward sum under this policy; empty where they can."""
     rule = policy.rule
     if rule.learns_prior:
         return "" if half_life is None else "discounted reward sums are seldom equal"
     if rule.random:
-        return f"{policy.spec} draws an index for every content"
+        return f"{policy.spec} draws an index for every item"
     if rule.relative:
-        return f"{policy.spec} weighs each content against all others"
+        return f"{policy.spec} weighs each item against all others"
     if not rule.monotone:
         return f"{policy.spec} is not known to fall with impressions and rise with rewards"
     if policy.family.mean_bounds[0] < 0:

@@ -22,7 +22,7 @@ from hellinger.pool._layout import (
     NONE,
     ORDER,
     OWNER_SHIFT,
-    State,
+    ItemArrays,
 )
 
 __all__ = [
@@ -46,9 +46,9 @@ _AHEAD, _FAR = 16, 1 << 16
 
 
 @inline
-def borrow(st: State) -> State:
+def borrow(st: ItemArrays) -> ItemArrays:
     """The same state for the length of a kernel's call, during which the pool owns it."""
-    return State(
+    return ItemArrays(
         borrowed(st.items),
         borrowed(st.cells),
         borrowed(st.groups),
@@ -60,7 +60,7 @@ def borrow(st: State) -> State:
 
 
 @inline
-def _group(st: State, cell: Any) -> Any:
+def _group(st: ItemArrays, cell: Any) -> Any:
     """The group of a cell."""
     return st.groups[cell["owner"] >> OWNER_SHIFT]
 
@@ -72,14 +72,14 @@ def _home(stratum: int, s: float, n: float, size: int) -> Any:
 
 
 @inline
-def _is(st: State, c: int, stratum: int, s: float, n: float) -> Any:
+def _is(st: ItemArrays, c: int, stratum: int, s: float, n: float) -> Any:
     """Whether this is the cell of these counts."""
     group = _group(st, st.cells[c])
     return st.cells[c]["n"] == n and group["s"] == s and group["stratum"] == stratum
 
 
 @inline
-def _find(st: State, stratum: int, s: float, n: float) -> Any:
+def _find(st: ItemArrays, stratum: int, s: float, n: float) -> Any:
     """Place in the map of this cell, or of the gap where it would go."""
     mask = st.map.size - 1
     i = _home(stratum, s, n, st.map.size)
@@ -93,7 +93,7 @@ def _find(st: State, stratum: int, s: float, n: float) -> Any:
 
 
 @inline
-def _unmap(st: State, hole: int) -> None:
+def _unmap(st: ItemArrays, hole: int) -> None:
     """Empty a place of the map, moving back the entries that had to pass it."""
     mask = st.map.size - 1
     i = hole
@@ -111,7 +111,7 @@ def _unmap(st: State, hole: int) -> None:
 
 
 @jit
-def remap(st: State) -> None:
+def remap(st: ItemArrays) -> None:
     """Fill the map anew from the cells, after it has grown."""
     st.map[:] = NONE
     for c in range(st.meta[CELLS]):
@@ -122,7 +122,7 @@ def remap(st: State) -> None:
 
 
 @jit
-def renumber_strata(st: State, strata: npt.NDArray[np.int8]) -> None:
+def renumber_strata(st: ItemArrays, strata: npt.NDArray[np.int8]) -> None:
     """Give each stratum that has a group the number at its place, a different one each; items have theirs already."""
     top = np.int64(0)
     for p in range(st.meta[ORDER]):
@@ -139,7 +139,7 @@ def renumber_strata(st: State, strata: npt.NDArray[np.int8]) -> None:
 
 
 @jit
-def tight(st: State) -> Any:
+def tight(st: ItemArrays) -> Any:
     """How many entries of the arena the blocks of groups and cells need at least."""
     total = np.int64(0)
     for p in range(st.meta[ORDER]):
@@ -151,7 +151,7 @@ def tight(st: State) -> Any:
 
 
 @jit
-def pack(st: State, arena: Any) -> None:
+def pack(st: ItemArrays, arena: Any) -> None:
     """Move every block into another arena, which has room for them, without gaps."""
     top = np.int64(0)
     for p in range(st.meta[ORDER]):
@@ -168,7 +168,7 @@ def pack(st: State, arena: Any) -> None:
 
 
 @inline
-def _position(st: State, stratum: int, s: float) -> int:
+def _position(st: ItemArrays, stratum: int, s: float) -> int:
     """First place in the order whose group is not below (stratum, s)."""
     low, high = 0, st.meta[ORDER]
     while low < high:
@@ -182,7 +182,7 @@ def _position(st: State, stratum: int, s: float) -> int:
 
 
 @inline
-def detach(st: State, i: int) -> None:
+def detach(st: ItemArrays, i: int) -> None:
     """Take an item out of its cell, if it is in one."""
     meta = st.meta
     c = st.items[i]["cell"]
@@ -215,7 +215,7 @@ def detach(st: State, i: int) -> None:
 
 
 @inline
-def _new_group(st: State, stratum: int, s: float, p: int) -> Any:
+def _new_group(st: ItemArrays, stratum: int, s: float, p: int) -> Any:
     meta = st.meta
     g = meta[FREE_GROUP]
     if g == NONE:
@@ -237,7 +237,7 @@ def _new_group(st: State, stratum: int, s: float, p: int) -> Any:
 
 
 @inline
-def _new_cell(st: State, stratum: int, s: float, n: float, place: int) -> Any:
+def _new_cell(st: ItemArrays, stratum: int, s: float, n: float, place: int) -> Any:
     """Make a cell, and its group if need be; NONE where an array is too short for it."""
     meta = st.meta
     p = _position(st, stratum, s)
@@ -285,7 +285,7 @@ def _new_cell(st: State, stratum: int, s: float, n: float, place: int) -> Any:
 
 
 @inline
-def attach(st: State, i: int) -> bool:
+def attach(st: ItemArrays, i: int) -> bool:
     """Put an item into the cell of its counts; false, with nothing changed, where an array is too short."""
     item = st.items[i]
     place = _find(st, item["stratum"], item["s"], item["n"])
@@ -301,7 +301,7 @@ def attach(st: State, i: int) -> bool:
 
 
 @inline
-def settle(st: State, i: int) -> bool:
+def settle(st: ItemArrays, i: int) -> bool:
     """Bring an item to the cell of its present counts; false where an array is too short (call again)."""
     item = st.items[i]
     if item["hidden"] != 0:
@@ -316,7 +316,7 @@ def settle(st: State, i: int) -> bool:
 
 
 @inline
-def _foresee(st: State, slots: Slots, first: Any, last: Any, homes: Slots) -> None:
+def _foresee(st: ItemArrays, slots: Slots, first: Any, last: Any, homes: Slots) -> None:
     """Ask memory for what settling these items will touch: all at once, instead of waiting for one after the other."""
     if st.items.size < _FAR:
         return
@@ -342,7 +342,7 @@ def _foresee(st: State, slots: Slots, first: Any, last: Any, homes: Slots) -> No
 
 
 @inline
-def settle_all(st: State, slots: Slots, first: Any) -> Any:
+def settle_all(st: ItemArrays, slots: Slots, first: Any) -> Any:
     """Settle these items from the first-th on; returns how many are settled, fewer than all where room lacks."""
     homes = np.empty(_AHEAD, np.int64)
     for start in range(first, slots.size, _AHEAD):
@@ -355,13 +355,13 @@ def settle_all(st: State, slots: Slots, first: Any) -> Any:
 
 
 @jit
-def place(st: State, slots: Slots, first: int) -> Any:
+def place(st: ItemArrays, slots: Slots, first: int) -> Any:
     """:func:`settle_all`, from outside."""
     return settle_all(borrow(st), slots, first)
 
 
 @inline
-def renumber(st: State, old: int, new: int) -> None:
+def renumber(st: ItemArrays, old: int, new: int) -> None:
     """Move an item to another, vacant place of the array."""
     st.items[new] = st.items[old]
     c = st.items[new]["cell"]

@@ -1,4 +1,4 @@
-"""From ids to places in the array: a table of places, with no object for each content.
+"""From ids to places in the array: a table of places, with no object for each item.
 
 A whole number is its own key; a string's key is its hash, and the string itself settles whether it is the one.
 """
@@ -7,18 +7,28 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from hellinger._jit import brief, entry, inline, jit
+from hellinger.errors import UnknownIdError
 from hellinger.pool._groups import mix
 from hellinger.pool._layout import ITEM, NONE
 
-__all__ = ["Id", "Ids", "forget", "point", "whole"]
+__all__ = ["Id", "IdT", "Ids", "forget", "point", "whole"]
 
 Id = int | str
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    IdT = TypeVar("IdT", bound=Id, default=Id)
+else:
+    from typing import TypeVar
+
+    IdT = TypeVar("IdT")
 Keys = npt.NDArray[np.int64]
 Table = npt.NDArray[np.int32]
 
@@ -96,23 +106,23 @@ class Ids:
     # Asking -------------------------------------------------------------------------------------------
 
     def place(self, items: Any, name: object) -> int:
-        """Where this id is; ValueError if nowhere."""
+        """Where this id is; UnknownIdError if nowhere."""
         key = hash(name) if type(name) is str and not self._odd else self._key(name)
         if key is not None:
             slot: int = self._find_one(self.table, items, key)
             if slot >= 0 and (self.names is None or self.names[slot] == name):
                 return slot
-        raise ValueError(f"`id` must be one of those in the pool, but got {name!r}")
+        raise UnknownIdError(f"`id` must be one of those in the pool, but got {name!r}")
 
     def places(self, items: Any, names: Iterable[Id] | npt.NDArray[np.integer[Any]]) -> Keys:
-        """Where these ids are; ValueError at the first that is nowhere."""
+        """Where these ids are; UnknownIdError at the first that is nowhere."""
         if self.names is None:
             keys = whole(names)
             if keys is not None:
                 slots: Keys = self._find(self.table, items, keys)
                 if slots.size and slots.min() < 0:
                     unknown = int(keys[np.argmax(slots < 0)])
-                    raise ValueError(f"`id` must be one of those in the pool, but got {unknown!r}")
+                    raise UnknownIdError(f"`id` must be one of those in the pool, but got {unknown!r}")
                 return slots
             return np.array([self.place(items, name) for name in names], np.int64)
         listed: Sequence[Any] = names.tolist() if isinstance(names, np.ndarray) else list(names)
@@ -131,8 +141,8 @@ class Ids:
         listed: list[Any] = names.tolist() if isinstance(names, np.ndarray) else list(names)
         if self.names and not self._odd and set(map(type, listed)) == {str}:
             slots = self._find(self.table, items, np.fromiter(map(hash, listed), np.int64, len(listed)))
-            held = self.names
-            found = [slot for slot, name in zip(slots.tolist(), listed, strict=True) if held[slot] == name]
+            names = self.names
+            found = [slot for slot, name in zip(slots.tolist(), listed, strict=True) if names[slot] == name]
         else:
             found = [self.place(items, name) for name in listed if self.holds(items, name)]
         return np.array(found, np.int64)
@@ -167,13 +177,13 @@ class Ids:
         """The id at a place."""
         return int(items[slot]["key"]) if self.names is None else self.names[slot]
 
-    def of(self, items: Any, slots: Keys) -> list[Id]:
+    def of(self, items: Any, slots: Keys) -> list[Any]:
         """The ids at these places."""
         if self.names is None:
             found: list[Id] = items["key"][slots].tolist()
             return found
-        held = self.names
-        return [held[slot] for slot in slots.tolist()]
+        names = self.names
+        return [names[slot] for slot in slots.tolist()]
 
     def _key(self, name: object) -> int | None:
         if self._odd and isinstance(name, (int, str)) and name in self._odd:
@@ -195,7 +205,7 @@ class Ids:
         items["key"][first : first + keys.size] = keys
         double = _insert(self.table, items, first, first + keys.size)
         if double >= 0:
-            raise ValueError(f"`id` must be new to the pool and given once, but got {int(items[double]['key'])!r}")
+            raise UnknownIdError(f"`id` must be new to the pool and given once, but got {int(items[double]['key'])!r}")
         return int(keys.size)
 
     def _add_names(self, items: Any, first: int, names: Iterable[Id]) -> int:
@@ -204,15 +214,15 @@ class Ids:
             return len(listed)
         for name in listed:
             if type(name) is not str and self._key(name) is None:
-                raise ValueError(f"`id` must be a string or a whole number below 2⁶³, but got {name!r}")
+                raise UnknownIdError(f"`id` must be a string or a whole number below 2⁶³, but got {name!r}")
         if len(set(listed)) != len(listed):
             double = next(name for name, times in Counter(listed).items() if times > 1)
-            raise ValueError(f"`id` must be new to the pool and given once, but got {double!r}")
+            raise UnknownIdError(f"`id` must be new to the pool and given once, but got {double!r}")
         keys = np.fromiter((hash(name) if type(name) is str else name for name in listed), np.int64, len(listed))
         taken = self._find(self.table, items, keys) if first else np.full(keys.size, NONE)
         for j in np.flatnonzero(taken >= 0).tolist():
             if self.holds(items, listed[j]):
-                raise ValueError(f"`id` must be new to the pool and given once, but got {listed[j]!r}")
+                raise UnknownIdError(f"`id` must be new to the pool and given once, but got {listed[j]!r}")
         if self.names is None:
             self.names = items["key"][:first].tolist()
         self._reserve(items, first, first + len(listed))

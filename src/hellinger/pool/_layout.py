@@ -35,7 +35,7 @@ __all__ = [
     "PLACE_BITS",
     "TREE",
     "WANTED",
-    "State",
+    "ItemArrays",
     "empty",
 ]
 
@@ -103,7 +103,7 @@ OLDEST = -1
 """Given as the seed of a ranking: items of equal index come oldest first, not in random order."""
 
 
-class State(NamedTuple):
+class ItemArrays(NamedTuple):
     """Everything that compiled code needs, in arrays."""
 
     items: Any
@@ -117,14 +117,14 @@ class State(NamedTuple):
     meta: npt.NDArray[np.int64]
 
 
-def empty(items: int, *, cells: int = 64, groups: int = 16, arena: int = 8) -> State:
+def empty(items: int, *, cells: int = 64, groups: int = 16, arena: int = 8) -> ItemArrays:
     """A state without items, with room for so many."""
     meta = np.zeros(META, np.int64)
     meta[FREE_CELL] = meta[FREE_GROUP] = NONE
     meta[FREE:] = NONE
     meta[NODE] = NODE_LOG2
     size = 1 << (2 * cells - 1).bit_length()
-    return State(
+    return ItemArrays(
         np.zeros(items, ITEM),
         np.zeros(cells, CELL),
         np.zeros(groups, GROUP),

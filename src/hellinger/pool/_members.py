@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from hellinger._jit import helper, inline
 from hellinger.pool import _blocks as blocks
-from hellinger.pool._layout import NODE, OWNER_SHIFT, PLACE_BITS, TREE, State
+from hellinger.pool._layout import NODE, OWNER_SHIFT, PLACE_BITS, TREE, ItemArrays
 
 __all__ = ["add", "fetch", "footprint", "kind", "move", "place_of", "point", "release", "remove", "select"]
 
@@ -120,7 +120,7 @@ def _leaf(arena: Words, meta: Words, cell: Any, x: Any) -> Any:
 
 
 @inline
-def fetch(st: State, cell: Any, i: Any) -> None:
+def fetch(st: ItemArrays, cell: Any, i: Any) -> None:
     """Ask memory for the block of a cell that an item is in or goes to."""
     if kind(cell) > 0:
         start, size = _leaf(st.arena, st.meta, cell, _least(st.items[i]["seq"]))
@@ -132,7 +132,7 @@ def fetch(st: State, cell: Any, i: Any) -> None:
 
 
 @inline
-def add(st: State, cell: Any, i: Any) -> bool:
+def add(st: ItemArrays, cell: Any, i: Any) -> bool:
     """Put an item into a cell; false, with nothing changed, where the arena is too short."""
     arena, meta, size, form = st.arena, st.meta, np.int64(cell["size"]), np.int64(kind(cell))
     if size == 0:
@@ -226,7 +226,7 @@ def _split(arena: Words, meta: Words, node: Any, i: Any, level: Any, x: Any) -> 
 
 
 @inline
-def remove(st: State, cell: Any, i: Any) -> None:
+def remove(st: ItemArrays, cell: Any, i: Any) -> None:
     """Take an item out of a cell."""
     size, form = np.int64(cell["size"]), np.int64(kind(cell))
     if form > TREE:
@@ -333,7 +333,7 @@ def select(arena: Words, meta: Words, start: Any, form: Any, at: Any) -> Any:
 
 
 @inline
-def point(st: State, cell: Any, i: Any) -> None:
+def point(st: ItemArrays, cell: Any, i: Any) -> None:
     """Note that an item of a cell is at another place now."""
     if kind(cell) == 0:
         cell["start"] = i

@@ -1,4 +1,4 @@
-"""The best k without looking at every content: a merge over groups, exact to the last bit.
+"""The best k without looking at every item: a merge over groups, exact to the last bit.
 
 At fixed reward sum the index falls with the impressions, at fixed impressions it rises with the reward
 sum. Within a stratum only groups on the *staircase* can be best: those with fewer impressions at their
@@ -8,7 +8,7 @@ taken cell is followed by its two children there.
 
 Arithmetic rounds, so that neighbours may be out of order by an ulp. A successor is therefore bounded by
 its predecessor's index enlarged by 2⁻⁴⁰, and a cell is given out only once every bound lies below it. The
-result is that of sorting all contents by the computed index.
+result is that of sorting all items by the computed index.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from hellinger.pool import _blocks as blocks
 from hellinger.pool import _heap as heap
 from hellinger.pool import _members as members
 from hellinger.pool._groups import borrow, mix
-from hellinger.pool._layout import COUNT, NONE, OLDEST, ORDER, State
+from hellinger.pool._layout import COUNT, NONE, OLDEST, ORDER, ItemArrays
 
 __all__ = ["eligible", "merge", "report"]
 
@@ -36,7 +36,7 @@ _SLACK = 2.0**-40
 
 
 @inline
-def eligible(st: State, i: Any, allowed: Any) -> Any:
+def eligible(st: ItemArrays, i: Any, allowed: Any) -> Any:
     """Whether an item passes the query's filters."""
     item = st.items[i]
     return item["excluded"] == 0 and (allowed.size == 0 or allowed[item["tags"]])
@@ -54,7 +54,7 @@ def _bound(score: float) -> float:
 
 @inline
 def _take_oldest(
-    st: State, starts: Ints, kinds: Ints, ends: Ints, count: Any, allowed: Any, queue: Any, slots: Any, found: Any
+    st: ItemArrays, starts: Ints, kinds: Ints, ends: Ints, count: Any, allowed: Any, queue: Any, slots: Any, found: Any
 ) -> Any:
     """Fill ``slots`` from cells of equal index, oldest first: a merge of what each has in order of arrival."""
     size = np.int64(0)
@@ -73,7 +73,7 @@ def _take_oldest(
 
 
 @inline
-def _next_oldest(st: State, starts: Ints, kinds: Ints, queue: Any, size: Any, j: Any, at: Any) -> Any:
+def _next_oldest(st: ItemArrays, starts: Ints, kinds: Ints, queue: Any, size: Any, j: Any, at: Any) -> Any:
     """Add the at-th item of the j-th cell to a heap by age."""
     entry = starts[j] if kinds[j] == 0 else st.arena[members.select(st.arena, st.meta, starts[j], kinds[j], at)]
     i = members.place_of(entry)
@@ -82,7 +82,7 @@ def _next_oldest(st: State, starts: Ints, kinds: Ints, queue: Any, size: Any, j:
 
 
 @inline
-def _locate(st: State, starts: Ints, kinds: Ints, ends: Ints, count: Any, at: Any) -> Any:
+def _locate(st: ItemArrays, starts: Ints, kinds: Ints, ends: Ints, count: Any, at: Any) -> Any:
     """Where the at-th entry of these cells is in the arena; −1 − j where it is that of the j-th cell, alone in it."""
     j, left = np.int64(0), count
     while left > 1:  # by halves whatever is found, so that there is no branch to mispredict
@@ -95,7 +95,7 @@ def _locate(st: State, starts: Ints, kinds: Ints, ends: Ints, count: Any, at: An
 
 
 @inline
-def _draw(st: State, starts: Ints, kinds: Ints, ends: Ints, count: Any, step: Any, stream: Any) -> Any:
+def _draw(st: ItemArrays, starts: Ints, kinds: Ints, ends: Ints, count: Any, step: Any, stream: Any) -> Any:
     """Where the step-th entry of these cells is, and where one drawn from it and those after it."""
     draw = float(mix(stream + np.uint64(step)) >> np.uint64(11)) * 2.0**-53
     a = _locate(st, starts, kinds, ends, count, step)
@@ -103,7 +103,7 @@ def _draw(st: State, starts: Ints, kinds: Ints, ends: Ints, count: Any, step: An
 
 
 @inline
-def _swap(st: State, starts: Ints, kinds: Ints, ends: Ints, count: Any, step: Any, stream: Any, log: Ints) -> Any:
+def _swap(st: ItemArrays, starts: Ints, kinds: Ints, ends: Ints, count: Any, step: Any, stream: Any, log: Ints) -> Any:
     """Exchange the two entries that :func:`_draw` finds, or has found; returns what is the first then."""
     if 2 * step + 1 < log.size:
         a, b = log[2 * step], log[2 * step + 1]
@@ -124,7 +124,7 @@ def _swap(st: State, starts: Ints, kinds: Ints, ends: Ints, count: Any, step: An
 
 @inline
 def _take_random(
-    st: State,
+    st: ItemArrays,
     starts: Ints,
     kinds: Ints,
     ends: Ints,
@@ -162,7 +162,16 @@ def _take_random(
 
 @inline
 def _stairs(
-    rule: Any, st: State, prior: Floats, t: float, arms: float, top: Any, low: Any, queue: Any, size: Any, work: Floats
+    rule: Any,
+    st: ItemArrays,
+    prior: Floats,
+    t: float,
+    arms: float,
+    top: Any,
+    low: Any,
+    queue: Any,
+    size: Any,
+    work: Floats,
 ) -> Any:
     """Add the staircase of the groups order[low … top] to the heap, each step with the run below it."""
     p = top
@@ -193,7 +202,7 @@ def _stairs(
 @helper
 def _search(
     rule: Any,
-    st: State,
+    st: ItemArrays,
     prior: Floats,
     t: float,
     allowed: Any,
@@ -260,7 +269,7 @@ def _search(
 
 @brief
 def merge(
-    rule: Any, st: State, prior: Floats, t: float, allowed: Any, seed: Any, named: Any, slots: Any, rows: Any
+    rule: Any, st: ItemArrays, prior: Floats, t: float, allowed: Any, seed: Any, named: Any, slots: Any, rows: Any
 ) -> Any:
     """Write the best eligible items, best first, and their :func:`report`; ties by ``seed``, which may be OLDEST."""
     groups = st.meta[ORDER]

@@ -8,7 +8,7 @@ import numpy as np
 
 from hellinger.policies import Prior, fit_prior
 from hellinger.pool._layout import OWNER_SHIFT
-from hellinger.pool._store import Floats, Store
+from hellinger.pool._store import Floats, ItemStore
 
 __all__ = ["Strata", "fit"]
 
@@ -35,7 +35,7 @@ class Strata:
             stratum[number] = self.numbers.get(tag_sets[number], 0)
         return stratum[tags]
 
-    def assign(self, store: Store, tag_sets: list[frozenset[str]], before: Strata) -> None:
+    def assign(self, store: ItemStore, tag_sets: list[frozenset[str]], before: Strata) -> None:
         """Give each item its stratum, and move it to the cell of its counts there.
 
         A stratum that has another number than before is renumbered as a whole. Only items whose tag set got a stratum
@@ -64,7 +64,7 @@ class Strata:
         return "; prior learned: " + ", ".join(texts)
 
 
-def fit(store: Store, tag_sets: list[frozenset[str]], scale: float = 1.0) -> Prior:
+def fit(store: ItemStore, tag_sets: list[frozenset[str]], scale: float = 1.0) -> Prior:
     """The prior that the present counts give; ``scale`` turns stored counts into present ones."""
     if store.grouped and not store.hidden and len(tag_sets) == 1:  # cells know all, and are fewer than the items
         cells = store.cells

@@ -1,4 +1,4 @@
-"""The plain way: score every content, keep the best k. For rules that cannot be grouped, and short lists."""
+"""The plain way: score every item, keep the best k. For rules that cannot be grouped, and short lists."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import numpy.typing as npt
 from hellinger._jit import helper, jit
 from hellinger.policies import _dispatch as d
 from hellinger.pool._groups import mix
-from hellinger.pool._layout import COUNT, OLDEST, State
+from hellinger.pool._layout import COUNT, OLDEST, ItemArrays
 from hellinger.pool._merge import eligible, report
 
-__all__ = ["score_each", "select"]
+__all__ = ["score_counts", "score_each", "select"]
 
 Floats = npt.NDArray[np.float64]
 
 
 @jit
-def score_each(rule: Any, st: State, prior: Floats, scale: float, t: float, slots: Any, out: Floats) -> None:
+def score_each(rule: Any, st: ItemArrays, prior: Floats, scale: float, t: float, slots: Any, out: Floats) -> None:
     """Index of each of these items; ``scale`` turns stored counts into present ones."""
     arms = float(st.meta[COUNT])
     for j in range(slots.size):
@@ -29,6 +29,13 @@ def score_each(rule: Any, st: State, prior: Floats, scale: float, t: float, slot
         out[j] = d.score(rule, s, n, t, arms)
 
 
+@jit
+def score_counts(rule: Any, s: Floats, n: Floats, t: float, arms: float, out: Floats) -> None:
+    """Index of items with these counts, among so many."""
+    for j in range(out.size):
+        out[j] = d.score(rule, s[j], n[j], t, arms)
+
+
 @helper
 def _worse(score: float, tie: Any, other: float, other_tie: Any) -> bool:
     return score < other or (score == other and tie > other_tie)
@@ -36,7 +43,7 @@ def _worse(score: float, tie: Any, other: float, other_tie: Any) -> bool:
 
 @jit
 def select(
-    st: State,
+    st: ItemArrays,
     scale: float,
     slots: Any,
     values: Floats,

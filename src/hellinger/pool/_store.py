@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from hellinger._arrays import LARGE, grown, slack
 from hellinger._jit import borrowed, brief, entry, inline, jit
+from hellinger.errors import InputError
 from hellinger.pool import _groups
 from hellinger.pool._ids import Id, Ids, forget, point, whole
 from hellinger.pool._layout import (
@@ -24,11 +25,11 @@ from hellinger.pool._layout import (
     NONE,
     ORDER,
     WANTED,
-    State,
+    ItemArrays,
     empty,
 )
 
-__all__ = ["BAD_REWARDS", "DONE", "Floats", "Slots", "Store"]
+__all__ = ["BAD_REWARDS", "DONE", "Floats", "ItemStore", "Slots"]
 
 Slots = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -36,7 +37,7 @@ Floats = npt.NDArray[np.float64]
 DONE, LACKING, BAD_REWARDS = 0, 1, 2
 
 _MOST_GROUPS = 1 << 16
-"""So many distinct reward sums are kept apart whatever the number of contents; beyond, an eighth of it."""
+"""So many distinct reward sums are kept apart whatever the number of items; beyond, an eighth of it."""
 
 
 @inline
@@ -47,7 +48,7 @@ def _fits(n: float, s: float, low: float, high: float) -> bool:
 
 
 @brief
-def count_one(st: State, grouped: bool, i: int, dn: float, ds: float, low: float, high: float) -> int:
+def count_one(st: ItemArrays, grouped: bool, i: int, dn: float, ds: float, low: float, high: float) -> int:
     """Add to one item's counts and settle it."""
     st = _groups.borrow(st)
     item = st.items[i]
@@ -74,7 +75,7 @@ def first_wrong(n: Floats, s: Floats, signed: bool) -> Any:
 
 
 @brief
-def count_many(st: State, grouped: bool, slots: Slots, dn: Floats, ds: Floats, low: float, high: float) -> Any:
+def count_many(st: ItemArrays, grouped: bool, slots: Slots, dn: Floats, ds: Floats, low: float, high: float) -> Any:
     """Add to these items' counts and settle them.
 
     Returns the position of the first item whose counts cannot be, all undone, or −1; how many are settled, fewer
@@ -102,7 +103,7 @@ def count_many(st: State, grouped: bool, slots: Slots, dn: Floats, ds: Floats, l
 
 
 @brief
-def set_many(st: State, grouped: bool, slots: Slots, n: Floats, s: Floats, low: float, high: float) -> Any:
+def set_many(st: ItemArrays, grouped: bool, slots: Slots, n: Floats, s: Floats, low: float, high: float) -> Any:
     """Set the counts of these items, each given once, and settle them; returns the same as :func:`count_many`."""
     st = _groups.borrow(st)
     for j in range(slots.size):
@@ -118,7 +119,7 @@ def set_many(st: State, grouped: bool, slots: Slots, n: Floats, s: Floats, low: 
 
 
 @jit
-def take_out(st: State, table: Any, slots: Slots) -> None:
+def take_out(st: ItemArrays, table: Any, slots: Slots) -> None:
     """Remove items, those at the end first; the last one moves into each place left."""
     st, table = _groups.borrow(st), borrowed(table)
     for slot in slots:
@@ -131,18 +132,18 @@ def take_out(st: State, table: Any, slots: Slots) -> None:
         st.meta[COUNT] = last
 
 
-class Store:
+class ItemStore:
     """Items, their counts, and the cells they are in while the pool is grouped."""
 
     def __init__(self, *, grouped: bool) -> None:
-        self.state: State = empty(16)
+        self.state: ItemArrays = empty(16)
         self.ids = Ids()
         self.grouped = grouped
         self.next_seq = 0
         self.numbered_by_id = True
         """Whether every item's arrival number is its id: different ids are then different numbers."""
         self.hidden = 0
-        """How many contents are hidden."""
+        """How many items are hidden."""
         self._count_one = entry(count_one, self.state, True, 0, 0.0, 0.0, 0.0, 0.0)
         none, nothing = np.empty(0, np.int64), np.empty(0)
         self._count_many = entry(count_many, self.state, True, none, nothing, nothing, 0.0, 0.0)
@@ -167,7 +168,7 @@ class Store:
         cells = self.state.cells[: self.state.meta[CELLS]]
         return cells[cells["size"] > 0]
 
-    # Contents -----------------------------------------------------------------------------------------
+    # Items -----------------------------------------------------------------------------------------
 
     def add(
         self,
@@ -184,11 +185,11 @@ class Store:
         """Add items with their counts (checked by the caller) and arrival numbers; all or none."""
         first = len(self)
         if first + count > MOST_ITEMS:
-            raise ValueError(f"a pool must hold at most {MOST_ITEMS:,} contents, but would have {first + count:,}")
+            raise InputError(f"a pool must hold at most {MOST_ITEMS:,} items, but would have {first + count:,}")
         seq = np.arange(self.next_seq, self.next_seq + count) if order is None else self._new_numbers(order, names)
         next_seq = max(self.next_seq, int(seq.max(initial=-1)) + 1)
         if next_seq > MOST_ARRIVALS:
-            raise ValueError(f"a pool must number its contents below {MOST_ARRIVALS:,}, but got {next_seq - 1:,}")
+            raise InputError(f"a pool must number its items below {MOST_ARRIVALS:,}, but got {next_seq - 1:,}")
         st = self.state
         if first + count > st.items.size:
             self.state = st = st._replace(items=grown(st.items, first + count))
@@ -209,35 +210,35 @@ class Store:
         rising = bool((order[1:] > order[:-1]).all())
         if not rising and np.unique(order).size < order.size:
             values, times = np.unique(order, return_counts=True)
-            raise ValueError(f"`order` must be given once, but got {int(values[times > 1][0])} twice")
+            raise InputError(f"`order` must be given once, but got {int(values[times > 1][0])} twice")
         if order.size and order.min() < self.next_seq:  # else they are beyond all that are here
             if order.min() < 0:
-                raise ValueError(f"`0 <= order` must hold, but got order={int(order.min())}")
+                raise InputError(f"`0 <= order` must hold, but got order={int(order.min())}")
             keys = whole(names) if self.numbered_by_id else None
             if keys is None or not np.array_equal(keys, order):
                 taken = order[np.isin(order, self.items["seq"])]
                 if taken.size:
-                    raise ValueError(f"`order` must be new to the pool, but got {int(taken[0])}")
+                    raise InputError(f"`order` must be new to the pool, but got {int(taken[0])}")
         return order
 
     def remove(self, slots: Slots) -> None:
-        """Take these contents out; the last ones move into the places left."""
+        """Take these items out; the last ones move into the places left."""
         self.hidden -= int(self.state.items["hidden"][slots].sum())
         falling = np.sort(slots)[::-1].copy()  # so that no place named is filled before its turn
         take_out(self.state, self.ids.table, falling)
         self.ids.remove(falling.tolist())
 
     def hide(self, slots: Slots, hidden: int) -> None:
-        """Take these contents out of their cells, or put them back."""
+        """Take these items out of their cells, or put them back."""
         column = self.state.items["hidden"]
         slots = np.unique(slots[column[slots] != hidden])
         self.hidden += slots.size if hidden else -slots.size
         column[slots] = hidden
         self.settle(slots)
 
-    def blank(self) -> Store:
-        """The same contents, none ever shown."""
-        other = Store(grouped=False)
+    def blank(self) -> ItemStore:
+        """The same items, none ever shown."""
+        other = ItemStore(grouped=False)
         other.ids, other.next_seq, other.hidden = self.ids.copy(), self.next_seq, self.hidden
         other.numbered_by_id = self.numbered_by_id
         items = self.items.copy()
@@ -249,14 +250,14 @@ class Store:
     # Counts -------------------------------------------------------------------------------------------
 
     def count_one(self, slot: int, n: float, s: float, bounds: tuple[float, float]) -> bool:
-        """Add to one content's counts; false, with nothing changed, where they cannot be."""
+        """Add to one item's counts; false, with nothing changed, where they cannot be."""
         outcome = self._count_one(self.state, self.grouped, slot, n, s, bounds[0], bounds[1])
         if outcome == LACKING:
             self.settle(np.array([slot]))
         return bool(outcome != BAD_REWARDS)
 
     def count(self, slots: Slots, n: Floats, s: Floats, bounds: tuple[float, float]) -> tuple[int, float]:
-        """Add to these contents' counts: −1 and the impressions added; or the first that cannot be, all undone."""
+        """Add to these items' counts: −1 and the impressions added; or the first that cannot be, all undone."""
         return self._settled(slots, self._count_many(self.state, self.grouped, slots, n, s, bounds[0], bounds[1]))
 
     def set(self, slots: Slots, n: Floats, s: Floats, bounds: tuple[float, float]) -> tuple[int, float]:
@@ -282,7 +283,7 @@ class Store:
             _groups.renumber_strata(self.state, strata)
 
     def still(self, key: Slots, seq: Slots) -> tuple[Slots, npt.NDArray[np.bool_]]:
-        """Places of those of these contents that have not left since, and which they are."""
+        """Places of those of these items that have not left since, and which they are."""
         slots = self.ids.by_key(self.state.items, key)
         present = slots >= 0
         present[present] = self.state.items["seq"][slots[present]] == seq[present]
@@ -344,5 +345,5 @@ class Store:
         used = [(st.items, meta[COUNT]), (st.cells, meta[CELLS]), (st.groups, meta[GROUPS]), (st.order, meta[ORDER])]
         used.append((st.arena, meta[ARENA_TOP]))
         whole: list[Any] = [array for name, array in zip(st._fields[4:], st[4:], strict=True) if name != "arena"]
-        held = sum(int(array[:size].nbytes) for array, size in used) + sum(int(array.nbytes) for array in whole)
-        return held + int(self.ids.table.nbytes) + names
+        total = sum(int(array[:size].nbytes) for array, size in used) + sum(int(array.nbytes) for array in whole)
+        return total + int(self.ids.table.nbytes) + names

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hellinger.errors import InputError
+
 __all__ = ["TagSets"]
 
 Numbers = npt.NDArray[np.int32]
@@ -40,7 +42,7 @@ class TagSets:
         if all(isinstance(tag, str) for tag in listed):
             listed = [listed]
         elif len(listed) != count:
-            raise ValueError(f"`tags` must be one set for all or one for each of {count} ids, but got {len(listed)}")
+            raise InputError(f"`tags` must be one set for all or one for each of {count} ids, but got {len(listed)}")
         if set(map(type, listed)) == {tuple}:  # many items have few sets among them
             met = {given: _checked(given) for given in dict.fromkeys(listed)}
             sets = list(map(met.__getitem__, listed))
@@ -114,5 +116,5 @@ def _checked(tags: Iterable[str]) -> frozenset[str]:
     found = frozenset([tags] if isinstance(tags, str) else tags)
     for tag in found:
         if not isinstance(tag, str):
-            raise ValueError(f"`tag` must be a string, but got {tag!r}")
+            raise InputError(f"`tag` must be a string, but got {tag!r}")
     return found

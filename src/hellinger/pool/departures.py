@@ -1,22 +1,22 @@
-"""Leaving the pool: when a content has been shown enough, is beyond hope, or is too old."""
+"""Leaving the pool: when an item has been shown enough, is beyond hope, or is too old."""
 
 from __future__ import annotations
 
 import math
-from typing import Literal, NamedTuple
+from typing import Generic, Literal, NamedTuple
 
 from hellinger.errors import require
-from hellinger.pool._ids import Id
+from hellinger.pool._ids import IdT
 
 __all__ = ["Departure", "Leaving", "Reason"]
 
 Reason = Literal["graduated", "outclassed", "expired"]
 
 
-class Departure(NamedTuple):
-    """A content that has left, why, and what it had achieved."""
+class Departure(NamedTuple, Generic[IdT]):
+    """An item that has left, why, and what it had achieved."""
 
-    id: Id
+    id: IdT
     reason: Reason
     impressions: float
     rewards: float
@@ -24,19 +24,19 @@ class Departure(NamedTuple):
 
 
 class Leaving(NamedTuple):
-    """When a content leaves the pool; a rule that is None never applies.
+    """When an item leaves the pool; a rule that is None never applies.
 
     Attributes
     ----------
     impressions
         ``graduated`` once shown so often.
     share
-        ``outclassed`` once its upper bound is below this share of the pool's best mean, among contents with
+        ``outclassed`` once its upper bound is below this share of the pool's best mean, among items with
         at least ``proven`` impressions. Looked at by ``Pool.sweep``.
     age
         ``expired`` once so long in the pool, in the units of ``Pool.advance``.
     proven
-        Impressions a content needs for its mean to count as the pool's best.
+        Impressions an item needs for its mean to count as the pool's best.
     """
 
     impressions: float | None = None

@@ -1,4 +1,4 @@
-"""A live pool of contents: rank, serve, record, at a cost that does not depend on its size."""
+"""A live pool of items: rank, serve, record, at a cost that does not depend on its size."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ import math
 import random
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any, Generic
 
 import numpy as np
 import numpy.typing as npt
 
 from hellinger import families
 from hellinger.errors import require
-from hellinger.policies import Prior
+from hellinger.policies import PolicyLike, Prior
 from hellinger.pool import _prior, _scan
 from hellinger.pool._checks import Names, arrivals, single, sized
 from hellinger.pool._core import EVERYTHING, NOBODY, Core
-from hellinger.pool._ids import Id
+from hellinger.pool._ids import IdT
 from hellinger.pool._layout import LIVE_CELLS
-from hellinger.pool._store import Floats
+from hellinger.pool._store import Floats, Slots
 from hellinger.pool.departures import Departure
 from hellinger.pool.rows import Answer, Ranked, Stats, Table, plain
 from hellinger.pool.window import forget
@@ -26,8 +27,11 @@ from hellinger.pool.window import forget
 __all__ = ["Pool"]
 
 
-class Pool(Core):
-    """Contents with their impressions and rewards, ranked exactly by a policy's index.
+class Pool(Core, Generic[IdT]):
+    """Items with their impressions and rewards, ranked exactly by a policy's index.
+
+    A pool belongs to one thread at a time: guard it by a lock where several use it. ``Pool[str]`` tells type checkers
+    what its ids are.
 
     Parameters
     ----------
@@ -38,7 +42,7 @@ class Pool(Core):
     seed
         Fixes every random choice.
     ties
-        Contents of equal index come in ``"random"`` order, uniformly, or ``"oldest"`` first.
+        Items of equal index come in ``"random"`` order, uniformly, or ``"oldest"`` first.
     horizon
         Number of impressions to be given, for policies that need it.
     window, buckets
@@ -46,7 +50,7 @@ class Pool(Core):
     half_life
         Instead of a window, let every count lose half its weight in that time.
     leaving
-        When a content leaves by itself; see :class:`Leaving`.
+        When an item leaves by itself; see :class:`Leaving`.
     learn
         Where the policy learns a prior: ``"auto"`` fits it again by itself when :func:`~hellinger.policies.next_fit`
         says so, after the event that reaches it; ``"given"`` leaves it to the owner, who sets :attr:`prior`.
@@ -57,40 +61,35 @@ class Pool(Core):
     >>> pool.add(["a", "b", "c"])
     >>> pool.record("a", impressions=100, rewards=9)
     >>> pool.record("b", impressions=100, rewards=3)
-    >>> [content.id for content in pool.rank(3)]
+    >>> [item.id for item in pool.rank(3)]
     ['c', 'a', 'b']
     >>> pool.serve(1), pool.stats("c").impressions
     ([Ranked(id='c', score=1.0, impressions=0, rewards=0)], 1)
     """
 
-    # Contents -----------------------------------------------------------------------------------------
+    def __repr__(self) -> str:
+        return f"Pool({self.policy.spec!r}, {len(self):,} items, {self.rounds:,.0f} impressions)"
 
-    def add(self, ids: Id | Names, *, tags: Iterable[str] | Sequence[Iterable[str]] = ()) -> None:
-        """Add one content or several, never shown; all or none.
+    # Items --------------------------------------------------------------------------------------------
 
-        ``tags`` are one set for all, as ``["sport", "video"]``, or one set for each, as ``[["sport"], ["video"]]``.
-        """
-        names: Names = [single(ids)] if isinstance(ids, (int, np.integer, str)) else ids
-        self.load(names, 0, 0, tags=tags)
-
-    def load(
+    def add(
         self,
-        ids: Names,
-        impressions: npt.ArrayLike,
-        rewards: npt.ArrayLike,
+        ids: IdT | Names[IdT],
+        impressions: npt.ArrayLike = 0,
+        rewards: npt.ArrayLike = 0,
         *,
         tags: Iterable[str] | Sequence[Iterable[str]] = (),
         fresh: bool = True,
         order: npt.ArrayLike | None = None,
     ) -> None:
-        """Add items with what they have achieved so far, from arrays; all or none.
+        """Add one item or several, never shown or with what they have achieved so far; all or none.
 
         Parameters
         ----------
         ids, impressions, rewards
             The items and their counts: one number for all, or one for each.
         tags
-            As for :meth:`add`.
+            One set for all, as ``["sport", "video"]``, or one set for each, as ``[["sport"], ["video"]]``.
         fresh
             False for items that come back: their impressions are among :attr:`rounds` already.
         order
@@ -98,7 +97,7 @@ class Pool(Core):
             items with equal arrival numbers are ranked alike in two pools, however each came by them. A pool with a
             window takes only numbers beyond all that it has had.
         """
-        listed = sized(ids)
+        listed = sized([single(ids)] if isinstance(ids, (int, np.integer, str)) else ids)
         count = len(listed)
         n, s = self._checks.totals(impressions, rewards, count)
         numbers = None if order is None else arrivals(order, count)
@@ -118,11 +117,11 @@ class Pool(Core):
         self._add_rounds(float(n.sum()) * unit, fresh)
         self._after(slots, n, s)
 
-    def remove(self, ids: Id | Names) -> None:
-        """Take contents out, with what they have achieved; all or none."""
+    def remove(self, ids: IdT | Names[IdT]) -> None:
+        """Take items out, with what they have achieved; all or none."""
         self._drop(np.unique(self._places(ids)))
 
-    def retag(self, ids: Id | Names, tags: Iterable[str] | Sequence[Iterable[str]]) -> None:
+    def retag(self, ids: IdT | Names[IdT], tags: Iterable[str] | Sequence[Iterable[str]]) -> None:
         """Give items other tags, one set for all or one for each as for :meth:`add`; all or none."""
         slots = self._distinct(ids)
         before = self._store.state.items["tags"][slots]
@@ -131,29 +130,29 @@ class Pool(Core):
         self._drop_tags(before)
         self._version += 1
 
-    def hide(self, ids: Id | Names) -> None:
-        """Leave contents out of every ranking until :meth:`unhide`; their counts go on."""
+    def hide(self, ids: IdT | Names[IdT]) -> None:
+        """Leave items out of every ranking until :meth:`unhide`; their counts go on."""
         self._set_hidden(ids, 1)
 
-    def unhide(self, ids: Id | Names) -> None:
-        """Bring hidden contents back."""
+    def unhide(self, ids: IdT | Names[IdT]) -> None:
+        """Bring hidden items back."""
         self._set_hidden(ids, 0)
 
     def __contains__(self, name: object) -> bool:
         return self._store.ids.holds(self._store.state.items, name)
 
-    def contains(self, ids: Names) -> npt.NDArray[np.bool_]:
+    def contains(self, ids: Names[IdT]) -> npt.NDArray[np.bool_]:
         """Whether each of these is in the pool."""
         return self._store.ids.found(self._store.state.items, ids)
 
     @property
-    def ids(self) -> list[Id]:
+    def ids(self) -> list[IdT]:
         """Every id, oldest first."""
         return self._store.ids.of(self._store.state.items, np.argsort(self._store.items["seq"]))
 
     @property
     def rounds(self) -> float:
-        """Impressions counted, those of contents since removed included; fewer as a window or half-life forgets."""
+        """Impressions counted, those of items since removed included; fewer as a window or half-life forgets."""
         return plain(self._rounds * self._scale)
 
     @rounds.setter
@@ -164,21 +163,21 @@ class Pool(Core):
 
     @property
     def eligible(self) -> int:
-        """How many contents may be ranked: those that are not hidden."""
+        """How many items may be ranked: those that are not hidden."""
         return len(self._store) - self._store.hidden
 
     def offers(self, name: object) -> bool:
-        """Whether this content may be ranked: it is here and not hidden."""
+        """Whether this item may be ranked: it is here and not hidden."""
         items = self._store.state.items
         try:
             return not items[self._store.ids.place(items, name)]["hidden"]
         except ValueError:
             return False
 
-    def blank(self) -> Pool:
-        """A pool of the same kind with the same contents, hidden ones and ages included, none ever shown."""
+    def blank(self) -> Pool[IdT]:
+        """A pool of the same kind with the same items, hidden ones and ages included, none ever shown."""
         window = self._window
-        other = Pool(
+        other = Pool[IdT](
             self.policy,
             seed=self.seed,
             ties=self.ties,
@@ -200,11 +199,11 @@ class Pool(Core):
         self,
         k: int,
         *,
-        exclude: Names = NOBODY,
+        exclude: Names[IdT] = NOBODY,
         tags: Iterable[str] | None = None,
-        among: Names | None = None,
+        among: Names[IdT] | None = None,
         seed: int | None = None,
-    ) -> list[Ranked]:
+    ) -> list[Ranked[IdT]]:
         """Return the k items with the largest index, best first; fewer only where fewer are eligible.
 
         Changes nothing: the same question has the same answer, ties included, until something happens.
@@ -214,9 +213,9 @@ class Pool(Core):
         k
             How many.
         exclude
-            Ids to leave out; unknown ones are ignored, since a seen content may have left.
+            Ids to leave out; unknown ones are ignored, since a seen item may have left.
         tags
-            Only contents with at least one of these.
+            Only items with at least one of these.
         among
             Only these ids.
         seed
@@ -231,12 +230,12 @@ class Pool(Core):
         self,
         k: int,
         *,
-        exclude: Names = NOBODY,
+        exclude: Names[IdT] = NOBODY,
         tags: Iterable[str] | None = None,
-        among: Names | None = None,
+        among: Names[IdT] | None = None,
         seed: int | None = None,
         count: bool = True,
-    ) -> list[Ranked]:
+    ) -> list[Ranked[IdT]]:
         """:meth:`rank`, and count an impression of each at once; not if ``count`` is false (confirm by record)."""
         ranked = self.rank(k, exclude=exclude, tags=tags, among=among, seed=seed)
         self._served(len(ranked) if count else 0)
@@ -246,27 +245,35 @@ class Pool(Core):
         self,
         k: int,
         *,
-        exclude: Names = NOBODY,
+        exclude: Names[IdT] = NOBODY,
         tags: Iterable[str] | None = None,
-        among: Names | None = None,
+        among: Names[IdT] | None = None,
         seed: int | None = None,
         count: bool = True,
-    ) -> tuple[list[Id], list[float]]:
+    ) -> tuple[list[IdT], list[float]]:
         """:meth:`serve`, for callers that need ids and indices alone, each as a list: a fifth of the time less."""
         found, _ = self._best(k, exclude, tags, among, seed)
         picked = self._answer.columns(found, self._store.ids.names)
         self._served(found if count else 0)
         return picked
 
+    def pick_places(self, k: int, *, seed: int) -> Slots:
+        """The k best items by their places: that of the i-th item added is i, until one is removed. Counts nothing.
+
+        For simulations, which with :meth:`record_places` save the way from places to ids and back: half the time.
+        """
+        found, _ = self._best(k, NOBODY, None, None, seed)
+        return self._answer.slots[:found].copy()
+
     def draw(
         self,
         k: int,
         rng: random.Random,
         *,
-        exclude: Names = NOBODY,
+        exclude: Names[IdT] = NOBODY,
         tags: Iterable[str] | None = None,
-        among: Names | None = None,
-    ) -> tuple[list[Ranked], int]:
+        among: Names[IdT] | None = None,
+    ) -> tuple[list[Ranked[IdT]], int]:
         """K items in uniformly random order instead of the best, and how many were eligible. Changes nothing."""
         answer = self._answer = Answer(k, len(self))
         items = self._store.items
@@ -284,7 +291,7 @@ class Pool(Core):
         names, scores = self._store.ids.of(items, drawn), self._values(drawn, rng.getrandbits(62)).tolist()
         n, s = (items[what][drawn] * self._scale for what in ("n", "s"))
         rows = zip(names, scores, map(plain, n.tolist()), map(plain, s.tolist()), strict=True)
-        return list(map(Ranked._make, rows)), slots.size
+        return [Ranked(*row) for row in rows], slots.size
 
     def room(self) -> npt.NDArray[np.uint8]:
         """Memory for :meth:`table`, and some more, already in use: a thread may get it while the pool lives on."""
@@ -303,8 +310,8 @@ class Pool(Core):
         copied = None if names is None else names[: len(store)]
         return Table(items, copied, list(self._tag_sets), self._scale, self._scorer())
 
-    def stats(self, name: Id) -> Stats:
-        """What is known of one content."""
+    def stats(self, name: IdT) -> Stats:
+        """What is known of one item."""
         slot = np.array([self._store.ids.place(self._store.state.items, name)])
         item = self._store.state.items[slot[0]]
         n, s = float(item["n"]) * self._scale, float(item["s"]) * self._scale
@@ -313,30 +320,30 @@ class Pool(Core):
         mean = s / n if n > 0 else math.nan
         return Stats(plain(n), plain(s), mean, score, self.time - float(item["born"]), tags, bool(item["hidden"]))
 
-    def scores(self, ids: Names) -> Floats:
-        """Index of each of these contents."""
+    def scores(self, ids: Names[IdT]) -> Floats:
+        """Index of each of these items."""
         return self._values(self._places(ids))
 
     def explain(self) -> str:
-        """Say how contents are ranked at present, and why so."""
+        """Say how items are ranked at present, and why so."""
         store = self._store
         if not self._reason:
             how = (
-                f"grouped: {len(store)} contents in {store.state.meta[LIVE_CELLS]} cells of {store.groups} groups; "
+                f"grouped: {len(store)} items in {store.state.meta[LIVE_CELLS]} cells of {store.groups} groups; "
                 f"{self.policy.spec} falls with impressions and rises with rewards, so only their heads are looked at"
             )
         else:
-            how = f"scan of all {len(store)} contents: {self._reason}"
+            how = f"scan of all {len(store)} items: {self._reason}"
         return how + self._strata.explain()
 
     def memory(self) -> int:
-        """Bytes held for the contents, their ids themselves not counted."""
+        """Bytes held for the items, their ids themselves not counted."""
         return self._store.memory()
 
     # Learning -----------------------------------------------------------------------------------------
 
-    def record(self, name: Id, *, impressions: int = 0, rewards: float = 0.0) -> None:
-        """Count impressions and rewards of one content: rewards alone for an impression that serve has counted."""
+    def record(self, name: IdT, *, impressions: int = 0, rewards: float = 0.0) -> None:
+        """Count impressions and rewards of one item: rewards alone for an impression that serve has counted."""
         n, s = self._checks.one(impressions, rewards)
         store = self._store
         slot = store.ids.place(store.state.items, name)
@@ -350,14 +357,20 @@ class Pool(Core):
             self._after(np.array([slot]), np.array([n]), np.array([s]))
         self._learn()
 
-    def record_many(self, ids: Names, impressions: npt.ArrayLike = 0, rewards: npt.ArrayLike = 0) -> None:
-        """Count impressions and rewards of many contents, ids in any order and often; all or none."""
+    def record_many(self, ids: Names[IdT], impressions: npt.ArrayLike = 0, rewards: npt.ArrayLike = 0) -> None:
+        """Count impressions and rewards of many items, ids in any order and often; all or none."""
         slots = self._places(ids)
         n, s = self._checks.many(impressions, rewards, slots.size)
         self._count(slots, n, s)
 
+    def record_places(self, places: Slots, impressions: float, rewards: Floats) -> None:
+        """Count so many impressions of each of these places, and their rewards."""
+        last = int(places.view(np.uint64).max(initial=0))  # a negative one is beyond all
+        require(not places.size or last < len(self), "0 <= place < items", places=places, items=len(self))
+        self._count(places, np.full(places.size, float(impressions)), rewards)
+
     def set_counts(
-        self, ids: Names, impressions: npt.ArrayLike, rewards: npt.ArrayLike, *, skip_absent: bool = False
+        self, ids: Names[IdT], impressions: npt.ArrayLike, rewards: npt.ArrayLike, *, skip_absent: bool = False
     ) -> None:
         """Set the counts of items that are here, instead of adding to them; all or none.
 
@@ -383,7 +396,7 @@ class Pool(Core):
 
     @property
     def prior(self) -> Prior | None:
-        """What was learned from all contents; None where the policy learns no prior.
+        """What was learned from all items; None where the policy learns no prior.
 
         Pools with equal counts and equal priors rank alike.
         """
@@ -395,7 +408,7 @@ class Pool(Core):
         self._set_prior(prior.check())
 
     def fit(self) -> Prior:
-        """Return the prior that the present counts give, hidden contents included. Changes nothing."""
+        """Return the prior that the present counts give, hidden items included. Changes nothing."""
         self._require_learning()
         return _prior.fit(self._store, self._tag_sets, self._scale)
 
@@ -404,7 +417,7 @@ class Pool(Core):
         self.prior = self.fit()
 
     def advance(self, by: float) -> None:
-        """Let time pass: old buckets leave the window, counts are discounted, contents expire."""
+        """Let time pass: old buckets leave the window, counts are discounted, items expire."""
         require(0 <= by < math.inf, "0 <= by", by=by)
         self.time += by
         self._version += 1
@@ -427,7 +440,7 @@ class Pool(Core):
     # Leaving ------------------------------------------------------------------------------------------
 
     def sweep(self) -> None:
-        """Let contents go that are beyond hope: their upper bound is below ``leaving.share`` of the best mean."""
+        """Let items go that are beyond hope: their upper bound is below ``leaving.share`` of the best mean."""
         items = self._store.items
         proven = items["n"] * self._scale >= self.leaving.proven
         if self.leaving.share is None or not proven.any():
@@ -436,7 +449,7 @@ class Pool(Core):
         bounds = self._values(np.arange(len(self)))
         self._dismiss(np.flatnonzero(bounds < self.leaving.share * best), "outclassed")
 
-    def departures(self) -> list[Departure]:
+    def departures(self) -> list[Departure[IdT]]:
         """Contents that have left by themselves since this was last asked, in the order they left."""
         gone, self._departures = self._departures, []
         return gone
@@ -444,14 +457,20 @@ class Pool(Core):
     # State --------------------------------------------------------------------------------------------
 
     def save(self, path: str | Path) -> None:
-        """Write everything to a file, checksummed; :meth:`restore` ranks, draws and goes on alike."""
+        """Write everything to a file, checksummed; then :meth:`load` ranks, draws and goes on alike."""
         from hellinger.pool import snapshot
 
         snapshot.save(self, Path(path))
 
     @classmethod
-    def restore(cls, path: str | Path, *, family: families.Family | None = None) -> Pool:
-        """Return the pool that was saved; ``family`` is needed where its own has no spec."""
+    def load(
+        cls,
+        path: str | Path,
+        *,
+        family: families.Family | None = None,
+        policy: PolicyLike | None = None,
+    ) -> Pool[Any]:
+        """Return the pool that was saved; ``family`` and ``policy`` are needed where its own have no spec."""
         from hellinger.pool import snapshot
 
-        return snapshot.restore(Path(path), family)
+        return snapshot.load(Path(path), family, policy)

@@ -1,31 +1,32 @@
-"""What a pool tells of its items: rankings, one item, all of them."""
+"""What a pool returns about its items: rankings, one item, all of them."""
 
 from __future__ import annotations
 
 import itertools
 import struct
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple
 
 import numpy as np
 
-from hellinger.pool._ids import Id
+from hellinger.errors import InputError
+from hellinger.pool._ids import Id, IdT
 from hellinger.pool._store import Floats, Slots
 
 __all__ = ["Answer", "Ranked", "Stats", "Table", "plain"]
 
 
-class Ranked(NamedTuple):
-    """A content in a ranking: its id, its index, and the counts behind it."""
+class Ranked(NamedTuple, Generic[IdT]):
+    """An item in a ranking: its id, its index, and the counts behind it."""
 
-    id: Id
+    id: IdT
     score: float
     impressions: float
     rewards: float
 
 
 class Stats(NamedTuple):
-    """What is known of one content."""
+    """What is known of one item."""
 
     impressions: float
     rewards: float
@@ -75,7 +76,7 @@ class Answer:
 
     def __init__(self, k: int, most: int) -> None:
         if not (isinstance(k, (int, np.integer)) and k >= 1):
-            raise ValueError(f"`1 <= k` must hold, but got k={k!r}")
+            raise InputError(f"`1 <= k` must hold, but got k={k!r}")
         self.k = min(int(k), most)
         self.slots: Slots = np.empty(self.k, np.int64)
         self.rows: Any = np.empty((self.k, 4), np.int64)
@@ -83,14 +84,14 @@ class Answer:
         self._bytes = self.rows.reshape(-1).view(np.uint8).data
         self._ids, self._scores = self.rows[:, 0], self.rows[:, 1].view(np.float64)
 
-    def ranked(self, found: int, whole: bool, names: list[Id] | None) -> list[Ranked]:
+    def ranked(self, found: int, whole: bool, names: list[Id] | None) -> list[Ranked[Any]]:
         """The first so many; counts are ``whole`` numbers or floats, ids are in the rows or, by place, in ``names``."""
         rows: Iterable[Any] = (_WHOLE if whole else _REAL).iter_unpack(self._bytes[: found * _WHOLE.size])
         if names is not None:
             rows = [(names[slot], score, n, s) for slot, score, n, s in rows]
         return list(map(_new, _RANKED, rows))
 
-    def columns(self, found: int, names: list[Id] | None) -> tuple[list[Id], list[float]]:
+    def columns(self, found: int, names: list[Id] | None) -> tuple[list[Any], list[float]]:
         """Ids and indices of the first so many; the ids are in the rows or, by place, in ``names``."""
         ids: list[Id] = self._ids[:found].tolist()
         if names is not None:

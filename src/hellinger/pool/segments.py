@@ -30,9 +30,9 @@ class SegmentedPool:
     policy
         As for :class:`Pool`.
     enough
-        Impressions that a segment needs before its own counts decide; ten for each content if not given.
+        Impressions that a segment needs before its own counts decide; ten for each item if not given.
     leaving
-        When a content leaves by itself, by the pooled counts.
+        When an item leaves by itself, by the pooled counts.
     **options
         As for :class:`Pool`, for every one of the pools.
 
@@ -49,7 +49,7 @@ class SegmentedPool:
 
     def __init__(
         self,
-        policy: str | policies.Policy = "cold-start",
+        policy: policies.PolicyLike = "cold-start",
         *,
         enough: float | None = None,
         leaving: Leaving | None = None,
@@ -61,27 +61,23 @@ class SegmentedPool:
         self.segments: dict[str, Pool] = {}
         self._departures: list[Departure] = []
 
-    def add(self, ids: Id | Names, *, tags: Any = ()) -> None:
-        """Add contents to the catalogue; all or none."""
-        self.load([ids] if isinstance(ids, (int, str)) else ids, 0, 0, tags=tags)
-
-    def load(
+    def add(
         self,
-        ids: Names,
-        impressions: npt.ArrayLike,
-        rewards: npt.ArrayLike,
+        ids: Id | Names,
+        impressions: npt.ArrayLike = 0,
+        rewards: npt.ArrayLike = 0,
         *,
         tags: Any = (),
         parts: Mapping[str, tuple[npt.ArrayLike, npt.ArrayLike]] | None = None,
         fresh: bool = True,
         order: npt.ArrayLike | None = None,
     ) -> None:
-        """Add items with what they have achieved, in all and in some segments; all or none.
+        """Add items, never shown or with what they have achieved in all and in some segments; all or none.
 
         ``parts`` has impressions and rewards by segment, each a share of the whole; ``fresh`` and ``order`` are as for
-        ``Pool.load``.
+        ``Pool.add``.
         """
-        names = listed(ids)
+        names = listed([ids] if isinstance(ids, (int, str)) else ids)
         sets = tags if isinstance(tags, (str, list, tuple)) else list(tags)
         shares = dict(parts or {})
         for segment in shares:
@@ -90,9 +86,9 @@ class SegmentedPool:
         try:
             for segment, pool in self.segments.items():
                 n, s = shares.get(segment, (0, 0))
-                pool.load(names, n, s, tags=sets, fresh=fresh, order=order)
+                pool.add(names, n, s, tags=sets, fresh=fresh, order=order)
                 done.append(pool)
-            self.pooled.load(names, impressions, rewards, tags=sets, fresh=fresh, order=order)
+            self.pooled.add(names, impressions, rewards, tags=sets, fresh=fresh, order=order)
         except ValueError:
             for pool in done:
                 pool.remove(names)
@@ -100,26 +96,26 @@ class SegmentedPool:
         self._follow()
 
     def remove(self, ids: Id | Names) -> None:
-        """Take contents out of the catalogue; all or none."""
+        """Take items out of the catalogue; all or none."""
         names = listed(ids)
         for pool in self._all():
             pool.remove(names)
 
     def hide(self, ids: Id | Names) -> None:
-        """Leave contents out of every ranking."""
+        """Leave items out of every ranking."""
         names = listed(ids)
         for pool in self._all():
             pool.hide(names)
 
     def unhide(self, ids: Id | Names) -> None:
-        """Bring hidden contents back."""
+        """Bring hidden items back."""
         names = listed(ids)
         for pool in self._all():
             pool.unhide(names)
 
     def retag(self, ids: Id | Names, tags: Any) -> None:
         """Give items other tags; all or none."""
-        names = listed(ids)
+        names = listed([ids] if isinstance(ids, (int, str)) else ids)
         sets = tags if isinstance(tags, (str, list, tuple)) else list(tags)
         for pool in self._all():
             pool.retag(names, sets)
@@ -131,7 +127,7 @@ class SegmentedPool:
         self._follow()
 
     def record(self, name: Id, segment: str, *, impressions: int = 0, rewards: float = 0.0) -> None:
-        """Count impressions and rewards of one content in one segment."""
+        """Count impressions and rewards of one item in one segment."""
         own = self.segment(segment)
         own.record(name, impressions=impressions, rewards=rewards)  # refuses what the pooled counts would accept
         self.pooled.record(name, impressions=impressions, rewards=rewards)
@@ -140,7 +136,7 @@ class SegmentedPool:
     def record_many(
         self, ids: Names, segment: str = "", impressions: npt.ArrayLike = 0, rewards: npt.ArrayLike = 0
     ) -> None:
-        """Count impressions and rewards of many contents in one segment, or of users in none; all or none."""
+        """Count impressions and rewards of many items in one segment, or of users in none; all or none."""
         names = listed(ids)
         if segment:
             self.segment(segment).record_many(names, impressions, rewards)
@@ -173,7 +169,7 @@ class SegmentedPool:
         return names, scores
 
     def _other(self, decides: Pool, segment: str) -> Pool | None:
-        """The pool besides the one that ranks that is to know of it; made before contents may leave by being shown."""
+        """The pool besides the one that ranks that is to know of it; made before items may leave by being shown."""
         if not segment:
             return None
         return self.segment(segment) if decides is self.pooled else self.pooled
@@ -185,7 +181,7 @@ class SegmentedPool:
         self._follow()
 
     def sweep(self) -> None:
-        """Let contents go that are beyond hope by the pooled counts."""
+        """Let items go that are beyond hope by the pooled counts."""
         self.pooled.sweep()
         self._follow()
 
@@ -195,7 +191,7 @@ class SegmentedPool:
         return gone
 
     def _follow(self) -> None:
-        """Let the segments' pools follow where contents have left the pooled one."""
+        """Let the segments' pools follow where items have left the pooled one."""
         gone = self.pooled.departures()
         if gone:
             self._departures += gone
@@ -214,7 +210,7 @@ class SegmentedPool:
         if segment not in self.segments:
             require(isinstance(segment, str), "a segment is a string", segment=segment)
             self.segments[segment] = self.pooled.blank()
-            self.segments[segment].leaving = Leaving()  # contents leave by the pooled counts
+            self.segments[segment].leaving = Leaving()  # items leave by the pooled counts
         return self.segments[segment]
 
     def __len__(self) -> int:

@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hellinger.policies import Prior
-from hellinger.pool._layout import CELL, COUNT, GROUP, ITEM, State
+from hellinger.errors import InputError, require
+from hellinger.policies import PolicyLike, Prior
+from hellinger.policies import policy as make_policy
+from hellinger.pool._layout import CELL, COUNT, GROUP, ITEM, ItemArrays
 from hellinger.pool._prior import Strata
 from hellinger.pool.departures import Departure, Leaving
 from hellinger.pool.window import Bucket
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from hellinger.families import Family
     from hellinger.pool.pool import Pool
 
-__all__ = ["restore", "save"]
+__all__ = ["load", "save"]
 
 _MAGIC = b"HELPOOL1"
 _FORMAT = 5
@@ -34,7 +36,7 @@ _RECORDS = {"items": ITEM, "cells": CELL, "groups": GROUP}
 _DIGEST = 32
 
 
-def save(pool: Pool, path: Path) -> None:
+def save(pool: Pool[Any], path: Path) -> None:
     """Write a pool; the file appears whole or not at all."""
     store, window = pool._store, pool._window
     arrays: dict[str, Any] = store.state._asdict()
@@ -89,21 +91,21 @@ def save(pool: Pool, path: Path) -> None:
     part.replace(path)
 
 
-def restore(path: Path, family: Family | None) -> Pool:
+def load(path: Path, family: Family | None, policy: PolicyLike | None = None) -> Pool:
     """Read a pool; a file that is not exactly what :func:`save` wrote is refused."""
     from hellinger.pool.pool import Pool
 
     data = memoryview(path.read_bytes())
     if len(data) < len(_MAGIC) + 8 + _DIGEST or data[: len(_MAGIC)] != _MAGIC:
-        raise ValueError(f"a snapshot must begin with {_MAGIC.decode()}, but {path} does not: it is no pool's snapshot")
+        raise InputError(f"a snapshot must begin with {_MAGIC.decode()}, but {path} does not: it is no pool's snapshot")
     body = data[:-_DIGEST]
     if hashlib.blake2b(body, digest_size=_DIGEST).digest() != data[-_DIGEST:]:
-        raise ValueError(f"a snapshot's checksum must match its contents, but {path} is damaged")
+        raise InputError(f"a snapshot's checksum must match its items, but {path} is damaged")
     (length,) = struct.unpack_from("<Q", data, len(_MAGIC))
     start = len(_MAGIC) + 8
     header = json.loads(bytes(data[start : start + length]))
     if header["format"] != _FORMAT:
-        raise ValueError(f"a snapshot must have format {_FORMAT}, but {path} has {header['format']!r}")
+        raise InputError(f"a snapshot must have format {_FORMAT}, but {path} has {header['format']!r}")
     arrays: dict[str, Any] = {}
     start += length
     for name, kind, shape in header["arrays"]:
@@ -113,7 +115,7 @@ def restore(path: Path, family: Family | None) -> Pool:
         start += size
     window = header["window"]
     pool = Pool(
-        header["policy"],
+        header["policy"] if policy is None else make_policy(policy, family=family),
         family=family or header["family"],
         seed=header["seed"],
         ties=header["ties"],
@@ -123,8 +125,10 @@ def restore(path: Path, family: Family | None) -> Pool:
         buckets=window["buckets"] if window else 24,
         learn=header["learning"],
     )
+    same = pool.policy.spec == header["policy"]
+    require(same, "policy is the one of the snapshot", policy=pool.policy.spec, snapshot=header["policy"])
     store = pool._store
-    store.state = State(*(arrays[field] for field in State._fields))
+    store.state = ItemArrays(*(arrays[field] for field in ItemArrays._fields))
     store.grouped, store.next_seq = header["grouped"], header["next_seq"]
     store.numbered_by_id = header["numbered_by_id"]
     store.hidden = int(store.items["hidden"].sum())
@@ -139,12 +143,12 @@ def restore(path: Path, family: Family | None) -> Pool:
         pool.prior = prior
         pool._since = header["since"]
     if pool._window is not None:
-        held = [
+        buckets = [
             Bucket(*(arrays[f"bucket{number}.{field}"] for field in Bucket._fields)) for number in range(window["held"])
         ]
         # keys of strings are hashes, which differ from one process to the next
         of_seq = dict(zip(store.items["seq"].tolist(), store.items["key"].tolist(), strict=True))
-        pool._window.restore([b._replace(key=_keys(b, of_seq)) for b in held], window["started"])
+        pool._window.restore([b._replace(key=_keys(b, of_seq)) for b in buckets], window["started"])
         pool._window_owed = {int(seq): owed for seq, owed in window["owed"]}
     return pool
 

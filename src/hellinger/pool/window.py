@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hellinger.errors import require
-from hellinger.pool._store import Store
+from hellinger.pool._store import ItemStore
 
 __all__ = ["Bucket", "Window", "forget"]
 
@@ -20,7 +20,7 @@ Floats = npt.NDArray[np.float64]
 
 
 class Bucket(NamedTuple):
-    """What was counted in one stretch of time: contents by key and arrival, and how much each."""
+    """What was counted in one stretch of time: items by key and arrival, and how much each."""
 
     key: Ints
     seq: Ints
@@ -75,7 +75,7 @@ class Window:
         self.ring, self._open, self.started = deque(past), [present], started
 
 
-def forget(bucket: Bucket, store: Store, owed: dict[int, float], bounds: tuple[float, float]) -> float:
+def forget(bucket: Bucket, store: ItemStore, owed: dict[int, float], bounds: tuple[float, float]) -> float:
     """Subtract what was counted in a bucket; how many impressions were of items still here.
 
     A reward may outlast its impression: the excess is set aside in ``owed``, by arrival number.
@@ -105,7 +105,7 @@ def forget(bucket: Bucket, store: Store, owed: dict[int, float], bounds: tuple[f
 
 
 def _together(parts: list[Bucket]) -> Bucket:
-    """One bucket with one entry for each content."""
+    """One bucket with one entry for each item."""
     if not parts:
         none = np.empty(0)
         return Bucket(none.astype(np.int64), none.astype(np.int64), none, none)

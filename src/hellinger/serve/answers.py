@@ -34,7 +34,7 @@ ERROR_SCHEMA: dict[str, Any] = {
             "properties": {
                 "code": {"type": "string", "description": "What went wrong, for programs.", "examples": ["not_found"]},
                 "message": {"type": "string", "description": "The rule and the value, for people."},
-                "trace_id": {"type": "string", "description": "Under which the service's logs tell of it."},
+                "trace_id": {"type": "string", "description": "The name of this request in the service's log lines."},
             },
         }
     },
@@ -81,14 +81,14 @@ class ApiError(HTTPException):
         retry_after: int | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        told = dict(headers or {})
+        sent = dict(headers or {})
         if retry_after is not None:
-            told["Retry-After"] = str(retry_after)
-        super().__init__(status, detail=message, headers=told)
+            sent["Retry-After"] = str(retry_after)
+        super().__init__(status, detail=message, headers=sent)
         self.code = code or _code(status)
 
 
-INSIDE = "something went wrong inside; the logs tell of it under this trace_id"
+INSIDE = "something went wrong inside; the service's log lines with this trace_id say what"
 """What is said of a failure that was nobody's mistake but ours."""
 
 
@@ -150,13 +150,13 @@ async def _invalid(request: Request, error: Exception) -> Response:
     if any(each["type"] == "json_invalid" for each in found):
         why = str(found[0].get("ctx", {}).get("error", "it is not")).rstrip(".")
         return answer(400, f"the body must be JSON, but {why} at character {found[0]['loc'][-1]}", code="bad_json")
-    told = list(dict.fromkeys(sentence(each) for each in found))
-    more = f"; and {len(told) - _TOLD} more" if len(told) > _TOLD else ""
-    return answer(422, "; ".join(told[:_TOLD]) + more)
+    problems = list(dict.fromkeys(sentence(each) for each in found))
+    more = f"; and {len(problems) - _TOLD} more" if len(problems) > _TOLD else ""
+    return answer(422, "; ".join(problems[:_TOLD]) + more)
 
 
 _TOLD = 5
-"""Errors told of in one answer."""
+"""Errors listed in one answer."""
 
 _RULES = {
     "missing": "must be given",
@@ -173,7 +173,7 @@ _RULES = {
     "string_pattern_mismatch": "must match {pattern}",
     "too_short": "must have at least {min_length} entries",
     "too_long": "must have at most {max_length} entries, but got {actual_length}",
-    "too_many": "must break few rules to be told which, but breaks {found}, and {most} is the limit",
+    "too_many": "breaks {found} rules, more than the {most} that are listed",
     "list_type": "must be a list",
     "dict_type": "must be an object",
     "model_type": "must be an object",

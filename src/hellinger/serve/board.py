@@ -1,4 +1,4 @@
-"""Figures that workers put up for each other: whoever is asked speaks for all of them."""
+"""Figures that workers share: any of them answers for all."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ ENTRIES = 250
 """Entries of a list that are checked or gone through at once: a millisecond, two where they have many tags."""
 
 MISTAKES = 1000
-"""Wrong fields that are told of one by one."""
+"""Wrong fields that are listed one by one."""
 
 T = TypeVar("T")
 Model = TypeVar("Model", bound=BaseModel)
@@ -36,7 +36,7 @@ async def slices(entries: Sequence[T]) -> AsyncIterator[Sequence[T]]:
 async def read(model: type[Model], name: str, content: bytes) -> Model:
     """A body whose field ``name`` is the list that may be long.
 
-    Each slice is checked as a body of its own, so no rule is written twice. What is wrong is told as if the body had
+    Each slice is checked as a body of its own, so no rule is written twice. Errors are those of the body as if it had
     been checked whole: its list up to the first wrong entry, and every other field. A ValueError says that it is not
     worth telling apart here: no JSON, no long list, or very many unknown fields.
     """

@@ -184,7 +184,7 @@ def _write_parquet(parts: Iterable[list[dict[str, Any]]], out: IO[bytes]) -> Non
         lazy = register_io_source(frames, schema=SCHEMA)
         lazy.sink_parquet(target, row_group_size=ROW_GROUP, engine="streaming")
     except Exception:
-        if failures:  # Polars tells of it as an error of its own
+        if failures:  # Polars raises an error of its own instead
             raise failures[0] from None
         raise
 

@@ -17,6 +17,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from hellinger.engine.background import start
 from hellinger.engine.settings import Settings
+from hellinger.errors import HellingerError
 from hellinger.serve.answers import ApiError
 from hellinger.serve.export import Format
 from hellinger.store import StoreUnavailableError
@@ -34,7 +35,7 @@ _FIRST, _LAST = -62_135_596_800_000, 253_402_300_799_000
 """The times that can be written, in UTC: by an offset, a client may mean a day before or after them."""
 
 
-class ExportError(Exception):
+class ExportError(HellingerError):
     """An export that failed after its answer had begun."""
 
 
@@ -96,8 +97,8 @@ class Exports:
         if self._stopping.is_set():
             raise ApiError(503, "the service is stopping", retry_after=1)
         if self._under_way >= self._most:
-            told = f"there must be at most {self._most} exports at the same time (max_exports), but got one more"
-            raise ApiError(429, f"{told}: try again", retry_after=_RETRY)
+            problem = f"there must be at most {self._most} exports at the same time (max_exports), but got one more"
+            raise ApiError(429, f"{problem}: try again", retry_after=_RETRY)
         self._under_way += 1
         try:
             export = Export(*await asyncio.to_thread(self._start, form, first, last))

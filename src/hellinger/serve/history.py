@@ -25,7 +25,7 @@ BYTES = 100_000
 PAUSE = 0.001
 """Seconds between two blocks: rankings come first."""
 _FINE = 3 * RESOLUTIONS["day"]
-"""Within this time a history is told by the hour, beyond by the day."""
+"""A history of at most this time has steps of an hour, a longer one of a day."""
 
 
 def history(store: Store, item: str, since: int, last: int, *, most: int = MOST) -> dict[str, Any]:
@@ -99,12 +99,12 @@ def _mentions(store: Store, item: str, since: int, last: int, most: int) -> tupl
 
 
 def _mark(event: Logged, fields: dict[str, Any], since: int) -> dict[str, Any]:
-    told: dict[str, Any] = {"at": iso(event.at), "what": "added" if event.seq == since else "changed"}
+    mark: dict[str, Any] = {"at": iso(event.at), "what": "added" if event.seq == since else "changed"}
     if event.kind == "state":
-        told["what"] = fields["state"]
+        mark["what"] = fields["state"]
     elif event.kind == "leave":
-        told |= {"what": fields["reason"], "variant": fields["variant"]}
-    return told
+        mark |= {"what": fields["reason"], "variant": fields["variant"]}
+    return mark
 
 
 def _series(cells: list[tuple[int, str, float, float]], begin: int, end: int, length: int) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hellinger.engine.settings import Settings
-from hellinger.errors import require
+from hellinger.errors import InputError, require
 
 __all__ = ["CALLER", "ROLE", "Key", "Keys", "check_binding", "new_key", "read_keys", "revoke_key"]
 
@@ -155,13 +155,13 @@ def check_binding(settings: Settings, keys: Keys) -> None:
     """Refuse to be reached from other machines without keys."""
     if keys.required:
         if not len(keys):
-            raise ValueError(
+            raise InputError(
                 f"a keys file must hold a key, but {str(settings.keys_file)!r} holds none: make one with "
                 f"`hellinger keys new --role admin --name NAME --keys-file {settings.keys_file}`"
             )
         return
     if not is_loopback(settings.host):
-        raise ValueError(
+        raise InputError(
             f"without keys the service listens only on this machine (127.0.0.1), but got host={settings.host!r}: make "
             "a key with `hellinger keys new --role admin --name NAME --keys-file hellinger-keys.toml` and start "
             "with `--keys-file hellinger-keys.toml`"
@@ -177,7 +177,7 @@ def is_loopback(host: str) -> bool:
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except OSError as error:
-        raise ValueError(f"`host` must be an address or a name with one, but got {host!r}: {error.strerror}") from None
+        raise InputError(f"`host` must be an address or a name with one, but got {host!r}: {error.strerror}") from None
     return all(ipaddress.ip_address(str(each[4][0]).partition("%")[0]).is_loopback for each in found)
 
 
@@ -189,9 +189,9 @@ def read_keys(file: Path) -> list[Key]:
     try:
         entries = tomllib.loads(file.read_text(encoding="utf-8")).get("key", [])
     except OSError as error:
-        raise ValueError(f"the keys file must be readable, but {str(file)!r}: {error.strerror}") from None
+        raise InputError(f"the keys file must be readable, but {str(file)!r}: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"the keys file must be TOML, but {str(file)!r}: {error}") from None
+        raise InputError(f"the keys file must be TOML, but {str(file)!r}: {error}") from None
     good = isinstance(entries, list) and all(isinstance(entry, dict) for entry in entries)
     require(good, "a keys file is made of [[key]] tables", file=str(file))
     keys = []
@@ -221,7 +221,7 @@ def revoke_key(file: Path, name: str) -> Key:
     gone = [key for key in keys if key.name == name]
     known = ", ".join(key.name for key in keys) or "none"
     if not gone:
-        raise ValueError(f"the key to revoke must be in {str(file)!r} ({known}), but got {name!r}")
+        raise InputError(f"the key to revoke must be in {str(file)!r} ({known}), but got {name!r}")
     _write(file, [key for key in keys if key.name != name])
     return gone[0]
 
@@ -242,7 +242,7 @@ def _write(file: Path, keys: list[Key]) -> None:
         part.replace(file)
     except OSError as error:
         part.unlink(missing_ok=True)
-        raise ValueError(f"the keys file must be writable, but {str(file)!r}: {error.strerror}") from None
+        raise InputError(f"the keys file must be writable, but {str(file)!r}: {error.strerror}") from None
 
 
 def _from_text(text: str) -> list[Key]:
@@ -261,5 +261,5 @@ def _stamp(file: Path) -> tuple[int, int, int] | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise ValueError(f"the keys file must be readable, but {str(file)!r}: {error.strerror}") from None
+        raise InputError(f"the keys file must be readable, but {str(file)!r}: {error.strerror}") from None
     return found.st_ino, found.st_mtime_ns, found.st_size

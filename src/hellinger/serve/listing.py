@@ -62,7 +62,7 @@ async def matching(
     catalogue = desk.ledger.catalogue
     places = catalogue.added()
     if rises is None:
-        slots = catalogue.kept()
+        slots = catalogue.present()
     else:
         here = rises.slots < places.size  # all, unless memory was made anew from the log
         slots = rises.slots[here]

@@ -1,4 +1,4 @@
-"""What is told to everybody who watches: one message a second, made once for all."""
+"""The live stream: one message a second, made once for all listeners."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PERIOD = 1.0
 STATISTICS = 5.0
 """Seconds for which intervals and probabilities are kept: they take milliseconds that rankings could use."""
 KEPT = 300
-"""Seconds that whoever joins is told of."""
+"""Seconds of the past that a new listener is sent."""
 MINUTE = 60
 LINE = 0.010
 """Seconds within which a ranking should be answered."""
@@ -119,7 +119,7 @@ class Listener:
 
 
 class Live:
-    """Looks at the service once a second, and tells whoever listens.
+    """Looks at the service once a second, and sends a message to every listener.
 
     The message holds totals and the last steps of the series, never an item: it costs the same with ten items
     and with a million. It is made once for all who look at the same experiment and compare with the same control.
@@ -197,7 +197,7 @@ class Live:
         self._recent.append(self._second(before, sample))
         messages = {wanted: self._message("tick", self._body(read)) for wanted, read in readouts.items()}
         for listener in self._listeners:
-            if listener.wanted in messages:  # not so whoever joined a moment ago, and was told everything
+            if listener.wanted in messages:  # a listener that has just joined was sent everything
                 listener.put(messages[listener.wanted])
 
     def _dismiss(self) -> None:
@@ -326,8 +326,8 @@ class Live:
     def _latency(self, counts: Sequence[int]) -> dict[str, Any]:
         edges, whole = self._edges, sum(counts)
         within = list(accumulate(counts))[edges.index(LINE)]
-        told: dict[str, Any] = {name: percentile(edges, counts, q) for name, q in QUANTILES.items()}
-        return told | {"count": whole, "within": within / whole if whole else None, "counts": counts}
+        latency: dict[str, Any] = {name: percentile(edges, counts, q) for name, q in QUANTILES.items()}
+        return latency | {"count": whole, "within": within / whole if whole else None, "counts": counts}
 
 
 class Stream(Response):

@@ -11,6 +11,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from hellinger.engine.counters import Counter, Counters, Histogram
+from hellinger.errors import InputError
 from hellinger.serve.board import Board
 
 __all__ = ["Figures", "Metrics", "RouteFigures"]
@@ -119,7 +120,7 @@ class Metrics(Figures, Collector):
         self._sources: dict[str, Source] = {}
         self.registry = CollectorRegistry()
         PlatformCollector(registry=self.registry)
-        if board is None:  # they tell of one process, and several would take turns in telling of themselves
+        if board is None:  # they are figures of one process, and several would report themselves in turn
             ProcessCollector(registry=self.registry)
             GCCollector(registry=self.registry)
         elif (last := board.last()) is not None:
@@ -152,7 +153,7 @@ class Metrics(Figures, Collector):
         """Say where gauges are read at a scrape, by name: ``watch(pending=lambda: 3)``."""
         for name, source in sources.items():
             if name not in _GAUGES:
-                raise ValueError(f"a gauge must be one of {', '.join(_GAUGES)}, but got {name!r}")
+                raise InputError(f"a gauge must be one of {', '.join(_GAUGES)}, but got {name!r}")
             self._sources[name] = source
 
     def collect(self) -> Iterator[Metric]:

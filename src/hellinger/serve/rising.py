@@ -90,8 +90,10 @@ class Rising:
         """The items that are rising, at most a second ago."""
         self.rotate(at)
         if self._cached is None or not 0 <= at - self._cached[0] < _FRESH:
-            ledger, held = self._ledger, self._ledger.catalogue
-            found = await asyncio.to_thread(_rises, self._marks[0], ledger.views(), held["state"], held.added())
+            ledger, catalogue = self._ledger, self._ledger.catalogue
+            found = await asyncio.to_thread(
+                _rises, self._marks[0], ledger.views(), catalogue["state"], catalogue.added()
+            )
             self._cached = (at, found)
         return self._cached[1]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import gc
 import logging
+import os
 import resource
 import signal
 import socket
@@ -16,6 +17,7 @@ from typing import Any
 import uvicorn
 
 from hellinger.engine.settings import Settings
+from hellinger.errors import InputError
 from hellinger.serve import logs
 from hellinger.serve.protocol import protocol_for
 from hellinger.serve.shell import Shell
@@ -91,6 +93,7 @@ def serve(
         listener.close()
     if app.failure is not None:
         raise app.failure from None
+    _LOG.info("stopped; what was answered is in the log, and the next start goes on from there")
 
 
 class _Opened:
@@ -114,7 +117,7 @@ class _Opened:
                     self.failure = error
                     message = {"type": message["type"]}
                 else:
-                    self.failure = ValueError("the service could not start; the log above says why")
+                    self.failure = InputError("the service could not start; the log above says why")
             await send(message)
 
         return hear
@@ -128,6 +131,12 @@ class _Server(uvicorn.Server):
         self._where = where
         self._shell = shell
         self._on_ready = on_ready
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        if not self.started:  # nobody has had an answer, and compiling or reading the log may take long
+            _LOG.info("stopped before it was ready; the log is as it was")
+            os._exit(128 + sig)
+        super().handle_exit(sig, frame)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -174,9 +183,9 @@ def address(listener: socket.socket) -> str:
 
 def _explained(error: OSError, host: str, port: int) -> Exception:
     if error.errno == errno.EADDRINUSE:
-        return ValueError(f"the port must be free, but something listens on {host}:{port} already: choose with --port")
+        return InputError(f"the port must be free, but something listens on {host}:{port} already: choose with --port")
     if error.errno == errno.EACCES:
-        return ValueError(f"the port must be one this user may have, but got port={port}: choose another with --port")
+        return InputError(f"the port must be one this user may have, but got port={port}: choose another with --port")
     if error.errno == errno.EADDRNOTAVAIL or isinstance(error, socket.gaierror):
-        return ValueError(f"the host must be an address of this machine, but got host={host!r}")
+        return InputError(f"the host must be an address of this machine, but got host={host!r}")
     return error

@@ -67,14 +67,16 @@ def _closing_in(series: TimeSeries, ranked: list[str]) -> str:
     if len(order) < 2 * FEW:
         return ""
     middle = len(order) // 2
-    told = []
+    sentences = []
     for name in ranked[1:]:
         then, lately = (_behind(steps, half, ranked[0], name) for half in (order[:middle], order[middle:]))
         if then is not None and lately is not None and then > 0.0 and lately < 2.0 / 3.0 * then:
             gaps = [f"{100 * max(0.0, gap):.2g} %" for gap in (then, lately)]
             who = display_name(name)
-            told.append(f" {who} closes in: {gaps[0]} behind in the first half of the time, {gaps[1]} in the second.")
-    return "".join(told)
+            sentences.append(
+                f" {who} closes in: {gaps[0]} behind in the first half of the time, {gaps[1]} in the second."
+            )
+    return "".join(sentences)
 
 
 def _behind(steps: Mapping[int, Mapping[str, list[float]]], some: list[int], first: str, other: str) -> float | None:

@@ -237,10 +237,10 @@ async def _sliced(steps: Generator[None, None, Readout]) -> Readout:
 
 
 def series(
-    held: TimeSeries, names: list[str], resolution: str, length: int, first: int | None, last: int | None
+    series: TimeSeries, names: list[str], resolution: str, length: int, first: int | None, last: int | None
 ) -> dict[str, Any]:
     """Totals by step, and the reward gathered up to the end of each."""
-    steps = held.steps[resolution]
+    steps = series.steps[resolution]
     wanted = sorted(
         step
         for step in steps
@@ -249,7 +249,7 @@ def series(
     columns: dict[str, dict[str, list[float]]] = {}
     for name in names:
         after = sum(cells[name][2] for step, cells in steps.items() if name in cells and wanted and step >= wanted[0])
-        gathered = held.totals.get(name, (0, 0, 0))[2] - after
+        gathered = series.totals.get(name, (0, 0, 0))[2] - after
         column: dict[str, list[float]] = {"requests": [], "impressions": [], "reward": [], "cumulative": []}
         for step in wanted:
             cell = steps[step].get(name, (0, 0, 0))

@@ -26,6 +26,7 @@ from pathlib import Path
 from types import FrameType
 
 from hellinger.engine.settings import Settings
+from hellinger.errors import InputError
 from hellinger.serve.board import Board
 from hellinger.serve.keys import Keys
 from hellinger.serve.run import bind, prepare, serve
@@ -161,7 +162,7 @@ class _Supervisor:
             self._status = self._status or (1 if worker.ready and status else 0)
             return
         if worker.failure is not None and not self._served:
-            raise ValueError(worker.failure)
+            raise InputError(worker.failure)
         if time.monotonic() - worker.began > LASTING:
             self._pauses[index] = FIRST_PAUSE
         self._put_off(index, f"ended with status {status}{f' ({worker.failure})' if worker.failure else ''}")
@@ -169,7 +170,7 @@ class _Supervisor:
     def _put_off(self, index: int, why: str) -> None:
         """Start a worker again after a pause; if it is the first, and none has ever served, end."""
         if not self._served:
-            raise ValueError(f"the first worker {why} before it was ready")
+            raise InputError(f"the first worker {why} before it was ready")
         pause = self._pauses[index]
         self._pauses[index] = min(LONGEST_PAUSE, 2.0 * pause)
         self._due[index] = time.monotonic() + pause

@@ -6,9 +6,12 @@
 
 from __future__ import annotations
 
-from hellinger.store._contract import Appended, Store
-from hellinger.store._registry import available, open_store, reserve
-from hellinger.store.errors import StoreDamagedError, StoreError, StoreUnavailableError, StoreVersionError
+from hellinger.errors import needs_extra
+
+with needs_extra("serve"):
+    from hellinger.store._contract import Appended, Store
+    from hellinger.store._registry import available, open_store, reserve
+    from hellinger.store.errors import StoreDamagedError, StoreError, StoreUnavailableError, StoreVersionError
 
 __all__ = [
     "Appended",

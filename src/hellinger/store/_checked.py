@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import chain
 
-from hellinger.errors import require
+from hellinger.errors import InputError, require
 from hellinger.events import Row
 from hellinger.store.limits import KEY_BYTES, PART_BYTES
 
@@ -43,11 +43,11 @@ def _require_fit(event: Row) -> None:
     for what, text in (("key", key), ("kind", kind)):
         size = len(text.encode("utf-8", "surrogatepass"))
         if size > KEY_BYTES:
-            raise ValueError(f"a {what} must have at most {KEY_BYTES} bytes, but got {size}: {text[:40]!r}…")
+            raise InputError(f"a {what} must have at most {KEY_BYTES} bytes, but got {size}: {text[:40]!r}…")
     if "\0" in key or "\0" in kind or "\0" in body:
-        raise ValueError(f"text must be without NUL characters, but got some at {key!r}")
+        raise InputError(f"text must be without NUL characters, but got some at {key!r}")
     if not -_TIMES <= at < _TIMES:
-        raise ValueError(f"`-2⁶³ <= at < 2⁶³` must hold, but got at={at} for {key!r}")
+        raise InputError(f"`-2⁶³ <= at < 2⁶³` must hold, but got at={at} for {key!r}")
 
 
 def checked_part(part: bytes) -> bytes:

@@ -30,7 +30,7 @@ class Keeper:
     connect
         Opens a connection for the thread.
     turn
-        Held by whoever writes.
+        The lock of writers.
     once_free
         Takes a lock on the file as soon as it is free.
     """
@@ -74,7 +74,7 @@ class Keeper:
                     while len(connections) < 2:
                         connections.append(stack.enter_context(closing(self._connect("PRAGMA busy_timeout = 0"))))
                     self._checkpoint(*connections)
-                except (OSError, sqlite3.Error, StoreError) as error:  # whoever writes meets it too, and can report it
+                except (OSError, sqlite3.Error, StoreError) as error:  # the next write meets it too, and can report it
                     _LOG.warning("a checkpoint failed; the next will make up for it: %s", error)
 
     def _checkpoint(self, connection: sqlite3.Connection, reader: sqlite3.Connection) -> None:

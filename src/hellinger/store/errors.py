@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from hellinger.errors import HellingerError
+
 __all__ = ["StoreDamagedError", "StoreError", "StoreUnavailableError", "StoreVersionError"]
 
 
-class StoreError(Exception):
+class StoreError(HellingerError):
     """Anything that is wrong with the database rather than with what it was given."""
 
 

@@ -6,7 +6,7 @@ __all__ = ["COMPACTED", "KEY_BYTES", "PART_BYTES", "TIMEOUT"]
 
 COMPACTED = ("feedback", "forget", "item", "prior", "rank", "seen", "state")
 """Kinds of events that compaction deletes, since a snapshot has their effect. The keys of others (``import``,
-``leave``) must stay known: the same thing is told again under the same key, however late, and must not count twice."""
+``leave``) must stay known: the same event comes again under the same key, however late, and must not count twice."""
 
 KEY_BYTES = 2048
 """The longest key or kind: an entry in an index of PostgreSQL may have 2,704."""

@@ -23,6 +23,7 @@ import orjson
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
+from hellinger.errors import InputError
 from hellinger.events import Logged, Row
 from hellinger.store._migrate import VERSION_TABLE, migrate
 from hellinger.store._pool import ConnectionPool
@@ -107,7 +108,7 @@ class PostgresqlStore(SqlStore):
         # a password that is not quoted ends up among the rest, and the driver's words quote the whole URL
         if "@" in str(parameters.get("host", "")) or set(str(parameters.get("port", ""))) - set("0123456789,"):
             form = "postgresql://user:password@host:port/database?setting=value"
-            raise ValueError(f"a URL of PostgreSQL must be {form}, the password percent-encoded")
+            raise InputError(f"a URL of PostgreSQL must be {form}, the password percent-encoded")
         return cls(parameters, timeout=given["timeout"])
 
     def __repr__(self) -> str:
@@ -170,7 +171,7 @@ class PostgresqlStore(SqlStore):
         try:
             batch = orjson.dumps(events, default=tuple)  # it knows tuples, but no named ones
         except TypeError as error:
-            raise ValueError(f"an event must be text in UTF-8 and a whole number, but: {error}") from error
+            raise InputError(f"an event must be text in UTF-8 and a whole number, but: {error}") from error
         with self._translated(), self._pool.borrow() as connection:
             found = connection.execute(_APPEND, (batch.decode(),)).fetchone()
             assert found is not None

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 from urllib.parse import quote
 
+from hellinger.errors import InputError
 from hellinger.events import Logged, Row
 from hellinger.store import _wal
 from hellinger.store._keeper import Keeper
@@ -294,7 +295,7 @@ def _read(url: str) -> tuple[Path, float]:
     path, _, unknown = path.partition("?")
     if prefix != "sqlite:///" or path in ("", ":memory:") or unknown:
         form = "sqlite:///relative.db or sqlite:////absolute.db, with no setting but timeout"
-        raise ValueError(f"a URL of SQLite must be {form}, but got {url!r}")
+        raise InputError(f"a URL of SQLite must be {form}, but got {url!r}")
     return Path(path).absolute(), given["timeout"]
 
 

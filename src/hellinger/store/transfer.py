@@ -104,13 +104,13 @@ def _write(store: Store, file: gzip.GzipFile) -> Transferred:
 def verify(path: str | Path) -> Transferred:
     """Read a file to its end, and refuse one that is damaged, cut short, or of a newer version."""
     digest = hashlib.sha256()
-    held = b""
+    previous = b""
     for line in _lines(Path(path)):
-        if not held:
+        if not previous:
             _require_known(line, path)
-        digest.update(held)
-        held = line
-    end = _parsed(held)
+        digest.update(previous)
+        previous = line
+    end = _parsed(previous)
     if not isinstance(end, dict) or end.pop("digest", None) != digest.hexdigest():
         raise StoreDamagedError(f"{path} is damaged or cut short: its checksum does not match")
     return Transferred(**end)

@@ -184,8 +184,8 @@ def moves(one: Fresh, other: Fresh) -> None:
             expected = (logs.everything(store), _snapshot(store), _snapshot(store, base=True), store.secret())
         assert transfer.restore(path, patient(goal)) == done
         with logs.opened(goal) as store:
-            held = (logs.everything(store), _snapshot(store), _snapshot(store, base=True), store.secret())
-            assert held == expected
+            everything = (logs.everything(store), _snapshot(store), _snapshot(store, base=True), store.secret())
+            assert everything == expected
             assert store.append(logs.events(["k7000", "more"]), done.last).seqs == [None, done.last + 1]
         refused(lambda: transfer.restore(path, patient(goal)), "empty")
         with logs.opened(goal) as store:

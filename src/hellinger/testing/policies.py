@@ -11,7 +11,8 @@ import numpy as np
 
 from hellinger.bandit import Bandit
 from hellinger.families import Family
-from hellinger.policies import Policy, Prior, available, balls, fit_prior, levels, policy
+from hellinger.policies import Policy, PolicyLike, Prior, available, balls, fit_prior, levels
+from hellinger.policies import policy as make_policy
 from hellinger.testing._suite import Floats, found_in, refused
 
 __all__ = ["check_policy", "histories", "policy_checks"]
@@ -20,10 +21,14 @@ _HORIZON = 5000.0
 _ARMS = 6
 
 
-def check_policy(policy: Policy) -> None:
-    """Run the whole suite on a policy."""
+def check_policy(policy: PolicyLike, *, family: str | Family | None = None) -> None:
+    """Run the whole suite on a policy: one of the library's, or a rule or function of your own.
+
+    >>> check_policy(lambda s, n, t: s / n + (t / n) ** 0.25)
+    """
+    made = make_policy(policy, family=family)
     for check in policy_checks().values():
-        check(policy)
+        check(made)
 
 
 check_policy.suite = True  # type: ignore[attr-defined]
@@ -156,9 +161,10 @@ def check_time(policy: Policy) -> None:
 
 
 def check_spec(policy: Policy) -> None:
-    """The spec makes the policy again, with and without a horizon."""
+    """The spec makes the policy again, with and without a horizon, where the policy has a name in specs."""
+    named = policy.name in available()
     for each in (policy, _ready(policy)):
-        again = _make(each.spec, each.family)
+        again = make_policy(each.spec, family=each.family) if named else _make(each, **each.arguments)
         assert again == each, f"{each.spec!r} must make {each!r}, but makes {again!r}"
         assert hash(again) == hash(each)
         assert again.spec == each.spec
@@ -166,8 +172,10 @@ def check_spec(policy: Policy) -> None:
         assert str(each.family) in repr(each)
 
 
-def _make(spec: str, family: Family, **arguments: Any) -> Policy:
-    return policy(spec, family=family, **arguments)
+def _make(policy: Policy, **arguments: Any) -> Policy:
+    """The policy with these arguments and otherwise its defaults."""
+    plain = Policy(policy.entry, {}, policy.family, policy.rule)
+    return make_policy(plain, family=policy.family, **arguments)
 
 
 def check_horizon(policy: Policy) -> None:
@@ -186,7 +194,7 @@ def check_horizon(policy: Policy) -> None:
     assert not at.needs_horizon
     index = at.index(sums, pulls)
     np.testing.assert_array_equal(policy.index(sums, pulls, horizon=_HORIZON), index)
-    np.testing.assert_array_equal(_make(policy.spec, policy.family, horizon=_HORIZON).index(sums, pulls), index)
+    np.testing.assert_array_equal(make_policy(policy, horizon=_HORIZON).index(sums, pulls), index)
 
 
 def check_randomness(policy: Policy) -> None:
@@ -230,7 +238,7 @@ def _alternatives(key: str, default: object) -> list[Any]:
     if isinstance(default, bool):
         return [False, True]
     if key == "ball":
-        return [cls.name for cls in balls.Ball.__subclasses__()]
+        return list(balls.available())
     if key == "level":
         return list(levels.available())
     if default is None:
@@ -241,7 +249,7 @@ def _alternatives(key: str, default: object) -> list[Any]:
 
 def check_arguments_arrive(policy: Policy) -> None:
     """Changing any argument changes some index, beside at least one choice of the others."""
-    parameters = available()[policy.name].parameters
+    parameters = policy.entry.parameters
     for key in parameters:
         others = {other: _alternatives(other, default) for other, default in parameters.items() if other != key}
         fewest_first = sorted(
@@ -254,7 +262,7 @@ def check_arguments_arrive(policy: Policy) -> None:
 
 
 def _differ(policy: Policy, key: str, context: dict[str, Any], default: object) -> bool:
-    made = [_make(policy.name, policy.family, **context, **{key: value}) for value in _alternatives(key, default)]
+    made = [_make(policy, **context, **{key: value}) for value in _alternatives(key, default)]
     for seed, (sums, pulls) in enumerate(histories(policy.family, seed=10, count=40 if policy.random else 2)):
         t = pulls.sum() + 1
         first, *rest = (_ready(each).index(sums, pulls, t, rng=_rng(each, seed)) for each in made)

@@ -163,7 +163,7 @@ def check_against_a_model(fresh: Fresh) -> None:
     rng = random.Random(7)
     url = fresh()
     with logs.opened(url) as one, logs.opened(url) as two:
-        held: dict[str, int] = {}
+        places: dict[str, int] = {}
         log: list[Logged] = []
         for _ in range(60):
             after = rng.randint(0, len(log))
@@ -171,10 +171,10 @@ def check_against_a_model(fresh: Fresh) -> None:
             before = len(log)
             seqs: list[int | None] = []
             for event in batch:
-                new = event.key not in held
+                new = event.key not in places
                 if new:
                     log.append(Logged(len(log) + 1, *event))
-                    held[event.key] = len(log)
+                    places[event.key] = len(log)
                 seqs.append(len(log) if new else None)
             assert rng.choice((one, two)).append(batch, after) == Appended(seqs, log[after:before])
         assert logs.everything(one) == logs.everything(two) == log
@@ -255,8 +255,8 @@ def check_kill(fresh: Fresh) -> None:
             assert snapshot is None or list(snapshot[1]) == snapshot_of(snapshot[0]), "a snapshot must be whole"
     with logs.opened(url) as store:
         found = logs.everything(store)
-        held = {event.key: event.seq for event in found}
-        assert {key: held.get(key) for key in places} == places, "what was acknowledged must be there, in its place"
+        logged = {event.key: event.seq for event in found}
+        assert {key: logged.get(key) for key in places} == places, "what was acknowledged must be there, in its place"
         sizes = [
             (name, len(list(batch)))
             for name, batch in itertools.groupby(found, key=lambda event: event.key.split("/")[0])

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from hellinger.traffic.contents import Content, Supply, from_csv, from_law
-from hellinger.traffic.driver import Driver, Pace, Report
-from hellinger.traffic.months import Log, Played, play
-from hellinger.traffic.tally import Baseline, SentCounts, differences
-from hellinger.traffic.world import Change, Plan, Reaction, Visit, World
+from hellinger.errors import needs_extra
+
+with needs_extra("serve"):
+    from hellinger.traffic.driver import Driver, Pace, Report
+    from hellinger.traffic.months import DeskPlayer, Log, Played, play
+    from hellinger.traffic.tally import Baseline, SentCounts, differences
+    from hellinger.world.laws import SiteItem, Supply, from_csv, from_law
+    from hellinger.world.users import Change, Reaction, UserModel, Visit, World
 
 __all__ = [
     "Baseline",
     "Change",
-    "Content",
+    "DeskPlayer",
     "Driver",
     "Log",
     "Pace",
-    "Plan",
     "Played",
     "Reaction",
     "Report",
     "SentCounts",
+    "SiteItem",
     "Supply",
+    "UserModel",
     "Visit",
     "World",
     "differences",

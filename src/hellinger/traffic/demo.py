@@ -16,18 +16,18 @@ from hellinger.client import AsyncClient, Retry
 from hellinger.engine.allocation import SETTINGS, Allocation
 from hellinger.engine.service import make_desk
 from hellinger.engine.settings import Settings
-from hellinger.errors import require
+from hellinger.errors import InputError, require
 from hellinger.events import now
 from hellinger.ledger import recovery
-from hellinger.ledger.snapshot import dumped
+from hellinger.ledger.snapshot import encode
 from hellinger.serve.app import create_app
 from hellinger.serve.keys import Keys
 from hellinger.store import open_store
-from hellinger.traffic.contents import from_law
 from hellinger.traffic.driver import Driver, Pace
 from hellinger.traffic.months import Log, Played, Progress, play
 from hellinger.traffic.tally import SentCounts
-from hellinger.traffic.world import DAY, Plan, World
+from hellinger.world.laws import from_law
+from hellinger.world.users import DAY, UserModel, World
 
 __all__ = ["OURS", "PAPER", "Demo", "Scene", "bind"]
 
@@ -49,17 +49,17 @@ class Scene(NamedTuple):
         Pages a second from then on.
     """
 
-    contents: int = 10_000
+    items: int = 10_000
     law: str = "bimodal"
     days: float = 60.0
     visits: float = 1250.0
     rate: float = 2.0
     seed: int = 0
-    plan: Plan = Plan(eta=0.3, abort=0.0, arrivals=10.0)
+    users: UserModel = UserModel(eta=0.3, abort=0.0, arrivals=10.0)
 
     def check(self) -> Scene:
         """Return this, or raise where it makes no sense."""
-        require(self.contents >= 1, "1 <= items", contents=self.contents)
+        require(self.items >= 1, "1 <= items", items=self.items)
         require(0 <= self.days <= 3650, "0 <= days <= 3650", days=self.days)
         require(self.rate > 0, "0 < rate", rate=self.rate)
         require(self.visits > 0, "0 < visits", visits=self.visits)
@@ -72,7 +72,7 @@ class Demo:
     Parameters
     ----------
     folder
-        Where the database is; one that is there already is gone on with.
+        Where the database is; an existing one is continued.
     scene
         What to show.
     variants
@@ -96,8 +96,8 @@ class Demo:
         self.begun = (folder / "hellinger.db").exists()
         """Whether the database was there already."""
         start = now() - round(scene.days * DAY)
-        plan = scene.plan._replace(visits=scene.visits)
-        self.world = World(plan, from_law(scene.law), contents=scene.contents, seed=scene.seed, start=start)
+        users = scene.users._replace(visits=scene.visits)
+        self.world = World(users, from_law(scene.law), items=scene.items, seed=scene.seed, start=start)
 
     def fast_forward(self, progress: Progress | None = None) -> Played:
         """Play the scene's days up to now, through the code that serves requests, and leave a snapshot."""
@@ -111,7 +111,7 @@ class Demo:
                 desk.commit_own([log.place(plan)])
             until = self.world.start + round(self.scene.days * DAY)
             played = play(self.world, desk, until, log=log, progress=progress)
-            store.save_snapshot(ledger.seq, dumped(ledger))
+            store.save_snapshot(ledger.seq, encode(ledger))
         finally:
             store.close()
         return played
@@ -126,7 +126,7 @@ class Demo:
         try:
             while not server.started:
                 if task.done():
-                    raise ValueError("the service could not start; the log above says why")
+                    raise InputError("the service could not start; the log above says why")
                 await asyncio.sleep(0.02)
             yield
         finally:
@@ -143,10 +143,10 @@ class Demo:
         fresh: bool,
         progress: Callable[[SentCounts], None] | None = None,
     ) -> Driver:
-        """Users from now on: gently, or so many pages as fast as it goes; items are added first if ``fresh``."""
+        """UserModel from now on: gently, or so many pages as fast as it goes; items are added first if ``fresh``."""
         live = Pace(rate=self.scene.rate) if requests is None else Pace(requests=requests, connections=8)
-        visits = self.scene.rate * 86_400 if requests is None else self.world.plan.visits
-        self.world.resume(self.world.plan._replace(visits=visits, rhythm=0.0), now())
+        visits = self.scene.rate * 86_400 if requests is None else self.world.users.visits
+        self.world.resume(self.world.users._replace(visits=visits, rhythm=0.0), now())
         return Driver(client, self.world, live, add=fresh, progress=progress)
 
     @staticmethod
@@ -177,4 +177,4 @@ def bind(host: str, port: int, *, tries: int = 50) -> socket.socket:
                 raise
         else:
             return listener
-    raise ValueError(f"a port from {port} on must be free, but {tries} are taken: choose with --port")
+    raise InputError(f"a port from {port} on must be free, but {tries} are taken: choose with --port")

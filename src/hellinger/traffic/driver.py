@@ -12,11 +12,11 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import NamedTuple
 
-from hellinger.client import AsyncClient, Feedback, NewItem, Ranking
+from hellinger.client import AsyncClient, ClientError, Feedback, NewItem, Ranking
 from hellinger.errors import require
-from hellinger.traffic.contents import Content
 from hellinger.traffic.tally import Baseline, SentCounts, differences
-from hellinger.traffic.world import DAY, Change, Reaction, Visit, World
+from hellinger.world.laws import SiteItem
+from hellinger.world.users import DAY, Change, Reaction, Visit, World
 
 __all__ = ["Driver", "Pace", "Report"]
 
@@ -126,12 +126,12 @@ class Driver:
 
     async def run(self) -> Report:
         """Play until the pace says so, or :meth:`stop`."""
-        told = (await self.client.experiment()).raw
-        self._confirmed = told.get("counting") == "confirmed"
+        answer = (await self.client.experiment()).raw
+        self._confirmed = answer.get("counting") == "confirmed"
         self.sent = SentCounts(weights=self._weights, confirmed=self._confirmed)
         before = await self._counted() if self.verify else None
         if self._add:
-            await self._put(self.world.contents)
+            await self._put(self.world.items)
         began = time.perf_counter()
         queue: asyncio.Queue[Job] = asyncio.Queue(self.pace.connections)
         workers = [asyncio.create_task(self._work(queue)) for _ in range(self.pace.connections)]
@@ -154,7 +154,7 @@ class Driver:
 
     async def _play(self, queue: asyncio.Queue[Job], began: float) -> None:
         pace, world = self.pace, self.world
-        speed = None if pace.rate is None else pace.rate * DAY / 1000.0 / world.plan.visits  # of simulated time
+        speed = None if pace.rate is None else pace.rate * DAY / 1000.0 / world.users.visits  # of simulated time
         for visit in islice(world.visits(), pace.requests):
             if self._stopping.is_set():
                 return
@@ -207,7 +207,7 @@ class Driver:
             job = await queue.get()
             try:
                 await job()
-            except OSError:
+            except ClientError:
                 self.sent.failures += 1
             finally:
                 queue.task_done()
@@ -218,7 +218,7 @@ class Driver:
         return lambda: self._visit(visit)
 
     def _changing(self, change: Change) -> Job:
-        return lambda: self._put([change.content]) if change.comes else self._expire(change.content)
+        return lambda: self._put([change.item]) if change.comes else self._expire(change.item)
 
     async def _visit(self, visit: Visit) -> None:
         exclude = self.world.excluded(visit)
@@ -233,7 +233,7 @@ class Driver:
             self.sent.aborted += 1
             self._doubtful.append((visit, exclude))
             return
-        except OSError:
+        except ClientError:
             self._doubtful.append((visit, exclude))
             raise
         spent = time.perf_counter() - began
@@ -243,7 +243,7 @@ class Driver:
 
     async def _ask(self, visit: Visit, exclude: list[str]) -> Ranking:
         key = f"{self._name}/{visit.number}"
-        return await self.client.rank(self.world.plan.k, user=visit.user, exclude=exclude, key=key)
+        return await self.client.rank(self.world.users.k, user=visit.user, exclude=exclude, key=key)
 
     def _answered(self, visit: Visit, ranking: Ranking) -> None:
         self.sent.ranked(ranking)
@@ -253,7 +253,7 @@ class Driver:
                 self._seen += [(ranking.ranking_id, item) for item in looked]
             for reaction in reactions:
                 self._pushed += 1
-                heapq.heappush(self._due, (reaction.arrives, self._pushed, _told(ranking.ranking_id, reaction)))
+                heapq.heappush(self._due, (reaction.arrives, self._pushed, _feedback(ranking.ranking_id, reaction)))
         else:
             self.sent.abandoned += 1
         if self._progress is not None:
@@ -262,7 +262,7 @@ class Driver:
     async def _feed(self, batch: list[Feedback]) -> None:
         try:
             outcome = await self.client.feedback(batch)
-        except OSError:
+        except ClientError:
             self._unsent.append(batch)
             raise
         for event in batch:
@@ -272,19 +272,19 @@ class Driver:
     async def _confirm(self, seen: list[tuple[str, str]]) -> None:
         try:
             outcome = await self.client.impressions(seen)
-        except OSError:
+        except ClientError:
             self._unseen.append(seen)
             raise
         for request, item in seen:
             self.sent.saw(request, item)
         self.sent.seen += outcome
 
-    async def _put(self, contents: list[Content]) -> None:
-        await self.client.add_items([NewItem(content.id, content.tags) for content in contents])
-        self.sent.added += len(contents)
+    async def _put(self, items: list[SiteItem]) -> None:
+        await self.client.add_items([NewItem(item.id, item.tags) for item in items])
+        self.sent.added += len(items)
 
-    async def _expire(self, content: Content) -> None:
-        await self.client.add_items([NewItem(content.id, content.tags, datetime.now(UTC))])
+    async def _expire(self, item: SiteItem) -> None:
+        await self.client.add_items([NewItem(item.id, item.tags, datetime.now(UTC))])
         self.sent.expired += 1
 
     # Verifying ----------------------------------------------------------------------------------------
@@ -303,7 +303,7 @@ class Driver:
             while self._unsent:
                 await self._feed(self._unsent[0])
                 self._unsent.popleft()
-        except OSError as error:
+        except ClientError as error:
             return [f"what became of {len(self._doubtful)} requests cannot be found out: {error}"]
         return []
 
@@ -320,6 +320,6 @@ class Driver:
             await asyncio.sleep(0.5)
 
 
-def _told(request: str, reaction: Reaction) -> Feedback:
+def _feedback(request: str, reaction: Reaction) -> Feedback:
     happened = datetime.fromtimestamp(reaction.happened / 1000, UTC)
     return Feedback(request, reaction.item, reaction.kind, at=happened)

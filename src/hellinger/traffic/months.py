@@ -7,17 +7,21 @@ feedback, :meth:`Desk.commit` takes in what the log has got, in the log's order.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
+
+import numpy as np
 
 from hellinger.engine.desk import Desk
 from hellinger.engine.drafts import DraftRow, GivenFeedback, Query
 from hellinger.events import Row
 from hellinger.store import Store
-from hellinger.traffic.contents import Content
-from hellinger.traffic.world import World
+from hellinger.world.laws import SiteItem
+from hellinger.world.site import Floats, Ints
+from hellinger.world.users import World
 
-__all__ = ["Log", "Played", "play"]
+__all__ = ["DeskPlayer", "Log", "Played", "play"]
 
 _CHORES = 3_600_000
 """Milliseconds between two deliveries of items, and two looks at what has expired."""
@@ -79,29 +83,104 @@ def play(world: World, desk: Desk, until: int, *, log: Log | None = None, progre
     return _Player(world, desk, log or Log(desk.ledger.seq)).play(until, progress)
 
 
-class _Player:
-    def __init__(self, world: World, desk: Desk, log: Log) -> None:
-        self.world = world
+class _AtDesk:
+    """What everybody does who plays against a desk: describe items, and commit drafts in the log's order."""
+
+    def __init__(self, desk: Desk, log: Log) -> None:
         self.desk = desk
         self.log = log
         self.drafts: list[DraftRow] = []
+
+    def _describe(self, items: Iterable[tuple[SiteItem, int | None]], at: int) -> None:
+        """Add items, or say when they expire."""
+        described = [
+            {"id": item.id, "tags": sorted(item.tags), "expires_at": expires_at, "metadata": None}
+            for item, expires_at in items
+        ]
+        self.drafts += self.desk.describe(described, at)
+        self._commit(at)
+
+    def _deliver(self, given: list[GivenFeedback], at: int) -> None:
+        """Hand over feedback."""
+        once = {(one.request, one.item, one.kind): one for one in given}  # as the log would have it
+        self.drafts += self.desk.sort(list(once.values()), at).drafts
+        self._commit(at)
+
+    def _commit(self, at: int) -> None:
+        drafts, self.drafts = self.drafts, []
+        self.desk.commit_own([self.log.place(draft) for draft in drafts])
+        if learned := self.desk.learn(at):
+            self.desk.commit_own([self.log.place(draft) for draft in learned])
+
+
+class DeskPlayer(_AtDesk):
+    """The service as a player of a simulated :class:`~hellinger.world.site.Site`, a page a second; clicks are feedback.
+
+    The desk counts impressions when it ranks, as its settings say, and rewards when the site reads them.
+    """
+
+    def __init__(self, desk: Desk, items: int, *, start: int = 0) -> None:
+        super().__init__(desk, Log(desk.ledger.seq))
+        self._at = start
+        self._here = [SiteItem(f"item-{number}", 0.0) for number in range(items)]
+        self._place = {item.id: place for place, item in enumerate(self._here)}
+        self._rankings: list[deque[str]] = [deque() for _ in range(items)]
+        """By place, the rankings whose feedback has not been read."""
+        self._describe([(item, None) for item in self._here], start)
+
+    def choose(self, slots: int, segments: Ints) -> Ints:
+        """What the desk ranks for one user after the other."""
+        rows = []
+        for segment in segments.tolist():
+            self._at += 1000
+            draft = self.desk.rank(Query(slots, segment=str(segment)), self._at)
+            self.drafts.append(draft)
+            rows.append([self._place[item] for item in draft.fields["items"]])
+            for place in rows[-1]:
+                self._rankings[place].append(draft.event.key)
+        self._commit(self._at)
+        return np.array(rows)
+
+    def record(self, places: Ints, impressions: int, rewards: Floats, segments: Ints) -> None:
+        """Send the clicks."""
+        given = []
+        for place, reward in zip(places.tolist(), rewards.tolist(), strict=True):
+            rankings = [self._rankings[place].popleft() for _ in range(impressions)]
+            given += [GivenFeedback(name, self._here[place].id, "click") for name in rankings[: round(reward)]]
+        self._deliver(given, self._at)
+
+    def renew(self, places: Ints, items: Ints) -> None:
+        """Let the old items expire, and add the new."""
+        for place, number in zip(places.tolist(), items.tolist(), strict=True):
+            old, new = self._here[place], SiteItem(f"item-{number}", 0.0)
+            self._here[place], self._rankings[place] = new, deque()
+            self._place[new.id] = place
+            self._describe([(old, self._at), (new, None)], self._at)
+        self.drafts += self.desk.chores(self._at)
+        self._commit(self._at)
+
+
+class _Player(_AtDesk):
+    def __init__(self, world: World, desk: Desk, log: Log) -> None:
+        super().__init__(desk, log)
+        self.world = world
         self.due: list[tuple[int, int, GivenFeedback]] = []
 
     def play(self, until: int, progress: Progress | None) -> Played:
         world, desk, due = self.world, self.desk, self.due
-        self._describe([(content, None) for content in world.contents], world.start)
-        told = chores = world.start
+        self._describe([(item, None) for item in world.items], world.start)
+        reported = chores = world.start
         requests = impressions = feedback = 0
         for visit in world.visits():
             at = visit.at
             if at > until:
                 break
             if due and due[0][0] <= at:
-                feedback += self._deliver(at)
+                feedback += self._arrived(at)
             if at - chores > _CHORES:
                 chores = at
                 self._renew(at)
-            draft = desk.rank(Query(world.plan.k, visit.user, None, world.excluded(visit)), at)
+            draft = desk.rank(Query(world.users.k, visit.user, None, world.excluded(visit)), at)
             self.drafts.append(draft)
             items = draft.fields["items"]
             requests += 1
@@ -111,42 +190,26 @@ class _Player:
                 for reaction in world.react(visit, items)[1]:
                     what = GivenFeedback(name, reaction.item, reaction.kind, happened=reaction.happened)
                     heapq.heappush(due, (reaction.arrives, len(due), what))
-            if progress is not None and at - told > (until - world.start) / 200:
-                told = at
+            if progress is not None and at - reported > (until - world.start) / 200:
+                reported = at
                 progress(at)
-        feedback += self._deliver(until)
+        feedback += self._arrived(until)
         self._renew(until)
         self._commit(until)
         self.log.flush()
         return Played(requests, impressions, feedback)
 
     def _renew(self, at: int) -> None:
-        """Contents that have come, those that have gone, and what follows from it."""
+        """Items that have come, those that have gone, and what follows from it."""
         changes = self.world.changes(at)
         if changes:
-            self._describe([(change.content, None if change.comes else at) for change in changes], at)
+            self._describe([(change.item, None if change.comes else at) for change in changes], at)
         self.drafts += self.desk.chores(at)
 
-    def _describe(self, contents: list[tuple[Content, int | None]], at: int) -> None:
-        items = [
-            {"id": content.id, "tags": sorted(content.tags), "expires_at": expires_at, "metadata": None}
-            for content, expires_at in contents
-        ]
-        self.drafts += self.desk.describe(items, at)
-        self._commit(at)
-
-    def _deliver(self, at: int) -> int:
+    def _arrived(self, at: int) -> int:
         """Hand over the feedback that has arrived; how much."""
         given = []
         while self.due and self.due[0][0] <= at:
             given.append(heapq.heappop(self.due)[2])
-        once = {(one.request, one.item, one.kind): one for one in given}  # as the log would have it
-        self.drafts += self.desk.sort(list(once.values()), at).drafts
-        self._commit(at)
+        self._deliver(given, at)
         return len(given)
-
-    def _commit(self, at: int) -> None:
-        drafts, self.drafts = self.drafts, []
-        self.desk.commit_own([self.log.place(draft) for draft in drafts])
-        if learned := self.desk.learn(at):
-            self.desk.commit_own([self.log.place(draft) for draft in learned])

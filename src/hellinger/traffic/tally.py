@@ -125,12 +125,12 @@ class SentCounts:
                 }
                 for name in sorted(self.requests)
             },
-            "answers": _told(self.outcome),
+            "answers": _answers(self.outcome),
             "latency_ms": self.percentiles(),
         }
 
 
-def _told(outcome: Outcome) -> dict[str, int]:
+def _answers(outcome: Outcome) -> dict[str, int]:
     rejected = len(outcome.rejected)
     return {
         "accepted": outcome.accepted,

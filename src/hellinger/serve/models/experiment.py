@@ -16,7 +16,7 @@ __all__ = [
     "Former",
     "Guardrail",
     "GuardrailRow",
-    "History",
+    "HistoryAnswer",
     "HistoryColumn",
     "Mark",
     "PhaseAnswer",
@@ -72,7 +72,7 @@ Begin = Annotated[
     Literal["empty", "common"],
     Field(description="New variants begin with no counts, or with those of all variants together so far."),
 ]
-Why = Annotated[str, Field(max_length=1000, description="A note for whoever reads the log.")]
+Why = Annotated[str, Field(max_length=1000, description="A note for readers of the log.")]
 After = Annotated[int | None, Field(description="Only if this phase, by its `seq`, is still in force: otherwise 409.")]
 
 
@@ -269,7 +269,7 @@ class Mark(BaseModel):
     variant: str | None = Field(None, description="Whose pool it left.")
 
 
-class History(BaseModel):
+class HistoryAnswer(BaseModel):
     """An item over time."""
 
     item: str

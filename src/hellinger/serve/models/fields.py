@@ -108,7 +108,7 @@ Metadata = Annotated[dict[str, Any], AfterValidator(_storable)]
 class Body(BaseModel):
     """What a client sends: nothing that is not asked for.
 
-    Its lists are read up to the first wrong entry (``fail_fast``): to tell of two million takes ten seconds.
+    Its lists are read up to the first wrong entry (``fail_fast``): to list two million takes ten seconds.
     """
 
     model_config = ConfigDict(extra="forbid", strict=False, allow_inf_nan=False)
@@ -124,12 +124,12 @@ def _few_mistakes(given: Any, check: ValidatorFunctionWrapHandler) -> Any:
         found = error.error_count()
         if found <= _MOST_MISTAKES:
             raise
-        told = {"most": _MOST_MISTAKES, "found": found}
-        raise PydanticCustomError("too_many", "{found} rules are broken", told) from None
+        context = {"most": _MOST_MISTAKES, "found": found}
+        raise PydanticCustomError("too_many", "{found} rules are broken", context) from None
 
 
 FEW_MISTAKES = WrapValidator(_few_mistakes)
-"""With a body's type: tell of so many unknown fields that there are very many, not of each."""
+"""With a body's type: where very many fields are unknown, say how many instead of which."""
 
 
 # Items ---------------------------------------------------------------------------------------------

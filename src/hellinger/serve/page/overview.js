@@ -57,7 +57,7 @@ export class Overview {
     Object.assign(this, { name, told: null, control: null, range: null, chosen: false, spokenAt: 0 });
     $("overview-body").hidden = true;
     for (const id of ["crumb", "ratio", "guardrail-alarm"]) $(id).hidden = true;
-    for (const id of ["sentence", "more", "facts"]) text($(id), "");
+    for (const id of ["sentence", "more", "next", "facts"]) text($(id), "");
     await this.load();
     this.follow();
   }
@@ -112,6 +112,7 @@ export class Overview {
     const [first, more] = sentence.split(/(?<=\.)\s+(?=\p{Lu})(.*)/su);
     text($("sentence"), unbroken(first, this.rows));
     text($("more"), unbroken(more ?? "", this.rows));
+    text($("next"), impressions ? unbroken(told.next, this.rows) : "");
     this.speak(sentence);
     this.crumb(told);
     this.facts(told, impressions);

@@ -32,7 +32,7 @@ __all__ = [
 
 
 def error(text: str) -> dict[str, Any]:
-    """An answer of 400 or above, as the OpenAPI document tells of it."""
+    """An answer of 400 or above, as the OpenAPI document describes it."""
     return {"description": text, "content": {"application/json": {"schema": ERROR_SCHEMA}}}
 
 

@@ -1,4 +1,4 @@
-"""Whether the service is well, for whoever watches it."""
+"""Health checks."""
 
 from __future__ import annotations
 
@@ -33,5 +33,5 @@ async def ready(request: Request) -> Response:
     """
     service = service_of(request)
     status = service.status()
-    told = {"status": status.name, "items": len(service.desk.ledger.catalogue), "waiting": service.journal.waiting}
-    return json_response(told | {"reason": status.reason}, 200 if status.ready else 503)
+    answer = {"status": status.name, "items": len(service.desk.ledger.catalogue), "waiting": service.journal.waiting}
+    return json_response(answer | {"reason": status.reason}, 200 if status.ready else 503)

@@ -92,7 +92,7 @@ async def one(item: str, request: Request) -> Response:
     service = service_of(request)
     (metadata,) = await service.metadata([await _slot(service, item)])
     slot = await _slot(service, item)  # again: it may have gone while the log was read
-    held = service.desk.ledger.catalogue
+    catalogue = service.desk.ledger.catalogue
     standings = service.desk.about(item)
     ends = listing.intervals([(each["impressions"], each["rewards"]) for each in standings.values()])
     variants = {}
@@ -111,10 +111,10 @@ async def one(item: str, request: Request) -> Response:
     return json_response(
         {
             "id": item,
-            "state": STATES[held["state"][slot]],
-            "tags": list(held.tags_of(slot)),
-            "added_at": models.iso(int(held["added_at"][slot])),
-            "expires_at": models.iso(int(held["expires_at"][slot])),
+            "state": STATES[catalogue["state"][slot]],
+            "tags": list(catalogue.tags_of(slot)),
+            "added_at": models.iso(int(catalogue["added_at"][slot])),
+            "expires_at": models.iso(int(catalogue["expires_at"][slot])),
             "metadata": metadata,
             "impressions": float(n[0]),
             "rewards": float(s[0]),
@@ -148,9 +148,9 @@ async def _turn(item: str, state: str, request: Request) -> Response:
     service = service_of(request)
     await _slot(service, item)
     await service.set_state(item, state)
-    held = service.desk.ledger.catalogue
-    slot = held.slots.get(item)  # anew: what had its slot before may have gone meanwhile
-    return json_response({"id": item, "state": STATES[DELETED if slot is None else held["state"][slot]]})
+    catalogue = service.desk.ledger.catalogue
+    slot = catalogue.slots.get(item)  # anew: what had its slot before may have gone meanwhile
+    return json_response({"id": item, "state": STATES[DELETED if slot is None else catalogue["state"][slot]]})
 
 
 async def _slot(service: Service, item: str) -> int:

@@ -13,7 +13,7 @@ from hellinger.ledger import MAIN
 from hellinger.serve import models
 from hellinger.serve.access import needs
 from hellinger.serve.answers import ApiError
-from hellinger.serve.history import history as told
+from hellinger.serve.history import history as item_history
 from hellinger.serve.keys import CALLER
 from hellinger.serve.live import Live, Stream
 from hellinger.serve.routes._common import ERRORS, Control, compared_with, error, json_response, service_of
@@ -35,18 +35,18 @@ async def stream(request: Request, control: Control = None, experiment: Named = 
     return Stream(live, listener)
 
 
-@router.get("/history", response_model=models.History, responses={404: error("No such item.")})
+@router.get("/history", response_model=models.HistoryAnswer, responses={404: error("No such item.")})
 @needs("read")
 async def history(
     request: Request, item: Annotated[str, Query(max_length=1024, description="Id of the item.")]
 ) -> Response:
     """An item over time, from the newest events of the log; ``complete``: they reach back to its beginning."""
     service = service_of(request)
-    held = service.desk.ledger.catalogue
-    slot = held.slots.get(item)
+    catalogue = service.desk.ledger.catalogue
+    slot = catalogue.slots.get(item)
     if slot is None:
         raise ApiError(404, f"`item` must be the id of an item, but got {item!r}")
     live: Live = request.app.state.live
     async with live.reading:  # reading costs time that rankings could use
-        since, last = int(held["since"][slot]), service.desk.ledger.seq
-        return json_response(await asyncio.to_thread(told, service.store, item, since, last))
+        since, last = int(catalogue["since"][slot]), service.desk.ledger.seq
+        return json_response(await asyncio.to_thread(item_history, service.store, item, since, last))

@@ -132,8 +132,8 @@ async def answer_import(service: Service, body: models.ImportBody, *_: object) -
             for row in part
         )
     accepted, duplicate, unknown, rejected = await service.import_counts(body.batch, body.variant, body.segment, rows)
-    told = [{"index": index, "reason": reason} for index, reason in rejected]
-    return orjson.dumps({"accepted": accepted, "duplicate": duplicate, "unknown": unknown, "rejected": told})
+    reasons = [{"index": index, "reason": reason} for index, reason in rejected]
+    return orjson.dumps({"accepted": accepted, "duplicate": duplicate, "unknown": unknown, "rejected": reasons})
 
 
 @router.post("/counts", response_model=models.ImportAnswer)

@@ -1,4 +1,4 @@
-"""What the service ranks by, for whoever checks it against its log."""
+"""What the service ranks by, for a comparison with its log."""
 
 from __future__ import annotations
 

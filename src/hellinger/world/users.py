@@ -44,9 +44,9 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from hellinger.errors import require
-from hellinger.traffic.contents import Content, Supply
+from hellinger.world.laws import SiteItem, Supply
 
-__all__ = ["Change", "Plan", "Reaction", "Visit", "World"]
+__all__ = ["DAY", "Change", "Reaction", "UserModel", "Visit", "World"]
 
 DAY = 86_400_000
 _BLOCK = 512
@@ -54,8 +54,8 @@ _LATE_MEDIAN, _LATE_SIGMA = 600.0, 1.0
 _DWELL, _LIKE_AFTER, _COMMENT_AFTER = 8.0, 20.0, 60.0
 
 
-class Plan(NamedTuple):
-    """What the world is like; chances are probabilities, times seconds."""
+class UserModel(NamedTuple):
+    """What a site's users are like; chances are probabilities, times seconds."""
 
     visits: float = 100_000.0
     """Pages a day."""
@@ -69,7 +69,7 @@ class Plan(NamedTuple):
     pause: float = 30.0
     """Between two pages of a session, on average."""
     memory: int = 40
-    """Contents seen last that a user is not shown again."""
+    """Items seen last that a user is not shown again."""
     rhythm: float = 0.6
     """How much the traffic swings between night and evening, from 0 to 1."""
     eta: float = 0.5
@@ -83,9 +83,9 @@ class Plan(NamedTuple):
     abandon: float = 0.05
     abort: float = 0.005
     arrivals: float = 0.0
-    """Contents that come, and oldest ones that go, in a day."""
+    """Items that come, and oldest ones that go, in a day."""
 
-    def check(self) -> Plan:
+    def check(self) -> UserModel:
         """Return this, or raise where it makes no sense."""
         require(0 < self.visits < math.inf, "0 < visits < inf", visits=self.visits)
         require(self.k >= 1, "1 <= k", k=self.k)
@@ -124,20 +124,20 @@ class Reaction(NamedTuple):
 
 
 class Change(NamedTuple):
-    """Contents that come or go at a time."""
+    """Items that come or go at a time."""
 
     at: int
-    content: Content
+    item: SiteItem
     comes: bool
 
 
 class World:
-    """Users and items, from a time on; see this module's words for the model.
+    """UserModel and items, from a time on; see this module's words for the model.
 
     Parameters
     ----------
-    plan
-        What it is like.
+    users
+        What they are like.
     supply
         Where items come from.
     items
@@ -148,31 +148,32 @@ class World:
         Milliseconds since 1970.
     """
 
-    def __init__(self, plan: Plan, supply: Supply, *, contents: int, seed: int = 0, start: int = 0) -> None:
+    def __init__(self, users: UserModel, supply: Supply, *, items: int, seed: int = 0, start: int = 0) -> None:
         require(seed >= 0, "0 <= seed", seed=seed)
-        require(contents >= 1, "1 <= items", contents=contents)
-        self.plan = plan.check()
+        require(items >= 1, "1 <= items", items=items)
+        self.users = users.check()
         self.supply = supply
         self.seed = seed
         self.start = start
-        self.contents = supply.take(contents)
+        self.items = supply.take(items)
         """Those there at the start."""
-        self.looks = [j**-plan.eta for j in range(1, plan.k + 1)]
+        self.looks = [j**-users.eta for j in range(1, users.k + 1)]
         """Chance that each position is looked at."""
         rng = np.random.default_rng([seed, 1])
-        weights = np.exp(rng.normal(0.0, plan.spread, plan.users))
+        weights = np.exp(rng.normal(0.0, users.spread, users.users))
         self._shares = list(accumulate((weights / weights.sum()).tolist()))
         self._seen: dict[str, deque[str]] = {}
-        self._present = deque(self.contents)
+        self._present = deque(self.items)
         self._comings = random.Random(f"{seed}/changes")
         self._next_change = self._change_after(start)
         self._visits = 0
         self._blocks: dict[int, list[list[float]]] = {}
 
-    def resume(self, plan: Plan, start: int) -> None:
+    def resume(self, users: UserModel, start: int) -> None:
         """Go on from a later time, perhaps at another pace: the same items, the users with what they have seen."""
-        require(plan.k == self.plan.k and plan.users == self.plan.users, "k and users stay as they are", plan=plan)
-        self.plan = plan.check()
+        same = (users.k, users.users) == (self.users.k, self.users.users)
+        require(same, "k and users stay as they are", users=users)
+        self.users = users.check()
         self.start = start
         self._next_change = self._change_after(start)
 
@@ -180,7 +181,7 @@ class World:
 
     def visits(self) -> Iterator[Visit]:
         """Pages asked for, in order of time, from the world's start on, without end."""
-        plan, rng = self.plan, random.Random(f"{self.seed}/visits/{self._visits}")
+        plan, rng = self.users, random.Random(f"{self.seed}/visits/{self._visits}")
         gap = DAY * plan.pages / plan.visits
         goes_on = 1.0 - 1.0 / plan.pages
         waiting: list[tuple[float, int, str]] = []  # next pages of sessions: time, tie, user
@@ -212,11 +213,11 @@ class World:
                 heapq.heappush(waiting, (at + rng.expovariate(1.0) * plan.pause * 1000.0, number, user))
 
     def _somebody(self, rng: random.Random) -> str:
-        return f"user-{min(bisect_right(self._shares, rng.random()), self.plan.users - 1):06d}"
+        return f"user-{min(bisect_right(self._shares, rng.random()), self.users.users - 1):06d}"
 
     def _busy(self, at: float) -> float:
         """How much busier than on average it is at this time of day; quietest at 5 in the morning, UTC."""
-        return 1.0 - self.plan.rhythm * math.cos(2.0 * math.pi * (at / DAY - 5 / 24))
+        return 1.0 - self.users.rhythm * math.cos(2.0 * math.pi * (at / DAY - 5 / 24))
 
     def excluded(self, visit: Visit) -> list[str]:
         """What the user has seen of late."""
@@ -226,7 +227,7 @@ class World:
 
     def react(self, visit: Visit, items: Sequence[str]) -> tuple[list[str], list[Reaction]]:
         """What a user looks at on a page filled so, and what comes of it, in order of arrival."""
-        plan = self.plan
+        plan = self.users
         if plan.memory and items:
             seen = self._seen.get(visit.user)
             if seen is None:
@@ -245,7 +246,7 @@ class World:
         return looked, self._follow(visit, clicked) if clicked else []
 
     def _follow(self, visit: Visit, clicked: list[str]) -> list[Reaction]:
-        plan, rng = self.plan, random.Random(f"{self.seed}/{visit.number}")
+        plan, rng = self.users, random.Random(f"{self.seed}/{visit.number}")
         out: list[Reaction] = []
         for item in clicked:
             click = visit.at + _ms(rng, _DWELL)
@@ -255,17 +256,17 @@ class World:
             if rng.random() < plan.comment:
                 happened.append(("comment", click + _ms(rng, _COMMENT_AFTER)))
             for kind, when in happened:
-                arrives = when + self._way(rng)
+                arrives = when + self._transit(rng)
                 out.append(Reaction(arrives, when, item, kind, False))
                 if rng.random() < plan.duplicate:
-                    out.append(Reaction(arrives + self._way(rng), when, item, kind, True))
+                    out.append(Reaction(arrives + self._transit(rng), when, item, kind, True))
         return sorted(out)
 
-    def _way(self, rng: random.Random) -> int:
-        """Milliseconds that word takes."""
-        if rng.random() < self.plan.slow:
+    def _transit(self, rng: random.Random) -> int:
+        """Milliseconds until the service hears of it."""
+        if rng.random() < self.users.slow:
             return int(1000.0 * _LATE_MEDIAN * rng.lognormvariate(0.0, _LATE_SIGMA))
-        return _ms(rng, self.plan.delay)
+        return _ms(rng, self.users.delay)
 
     def _draws(self, number: int) -> list[float]:
         """Uniform numbers of a visit, one for each slot, the same whenever they are asked for."""
@@ -275,25 +276,25 @@ class World:
             if len(self._blocks) > 8:  # visits are answered nearly in order
                 del self._blocks[min(self._blocks)]
             rng = np.random.default_rng([self.seed, 2, block])
-            rows = self._blocks[block] = rng.random((_BLOCK, self.plan.k)).tolist()
+            rows = self._blocks[block] = rng.random((_BLOCK, self.users.k)).tolist()
         return rows[place]
 
     # What comes and goes ------------------------------------------------------------------------------
 
     def changes(self, until: int) -> list[Change]:
-        """Contents that have come and gone by a time, since this was last asked."""
+        """Items that have come and gone by a time, since this was last asked."""
         out = []
         while self._next_change <= until:
             at = int(self._next_change)
-            for content in self.supply.take(1):
-                out.append(Change(at, content, True))
-                self._present.append(content)
+            for item in self.supply.take(1):
+                out.append(Change(at, item, True))
+                self._present.append(item)
                 out.append(Change(at, self._present.popleft(), False))
             self._next_change = self._change_after(self._next_change)
         return out
 
     def _change_after(self, at: float) -> float:
-        rate = self.plan.arrivals
+        rate = self.users.arrivals
         return at + self._comings.expovariate(1.0) * DAY / rate if rate else math.inf
 
 

@@ -1,21 +1,31 @@
-"""Contents and how attractive each is: by a law, or from the user's own figures."""
+"""Where items come from, and their click rates: by a law, in groups, or from the user's own figures."""
 
 from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from hashlib import blake2b
 from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from hellinger.coldstart.experiment import LAWS
 from hellinger.errors import UnknownNameError, require
 
-__all__ = ["Content", "Supply", "from_csv", "from_law"]
+__all__ = ["LAWS", "SiteItem", "Supply", "check_law", "drawn", "from_csv", "from_law", "grouped"]
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+LAWS: dict[str, Callable[[np.random.Generator, int], Floats]] = {
+    "beta": lambda rng, size: rng.beta(1.6, 100.0, size),
+    "heavy-tailed": lambda rng, size: np.minimum(0.5, 0.004 * (1.0 + rng.pareto(1.5, size))),
+    "bimodal": lambda rng, size: np.where(rng.random(size) < 0.9, rng.beta(2, 200, size), rng.beta(20, 180, size)),
+}
+"""Click rates: Beta(1.6, 100); Pareto's with tail index 1.5 from 0.4 % to 50 %; one in ten near 10 %, else 1 %."""
 
 SHRINK = 20.0
 """Impressions at the overall rate that are added to each item of a file of counts."""
@@ -23,7 +33,30 @@ SHRINK = 20.0
 TAGS = ("news", "sport", "music", "film", "food", "travel", "games", "science")
 
 
-class Content(NamedTuple):
+def check_law(law: str) -> str:
+    """Return a law's name, or raise where there is none of this name."""
+    if law not in LAWS:
+        raise UnknownNameError("law", law, list(LAWS))
+    return law
+
+
+def grouped(law: str, rng: np.random.Generator, size: int, *, groups: int, sigma: float) -> tuple[Floats, Ints]:
+    """Rates of items in groups, and each item's group.
+
+    The log-odds of a rate from the law move by an effect of the group, normal with mean 0 and deviation ``sigma``.
+
+    >>> rates, group = grouped("beta", np.random.default_rng(0), 1000, groups=4, sigma=1.0)
+    >>> [round(float(rates[group == g].mean()), 3) for g in range(4)]
+    [...]
+    """
+    require(groups >= 1 and 0 <= sigma < math.inf, "1 <= groups and 0 <= sigma < inf", groups=groups, sigma=sigma)
+    base = LAWS[check_law(law)](rng, size)
+    group = rng.integers(groups, size=size)
+    odds = base / (1.0 - base) * np.exp(rng.normal(0.0, sigma, groups))[group]
+    return odds / (1.0 + odds), group
+
+
+class SiteItem(NamedTuple):
     """An item, and the chance that a user who looks at it clicks."""
 
     id: str
@@ -45,28 +78,28 @@ class Supply:
         same from one run to the next.
     """
 
-    def __init__(self, contents: Iterator[Content], law: str, salt: int) -> None:
-        self._contents = contents
+    def __init__(self, items: Iterator[SiteItem], law: str, salt: int) -> None:
+        self._items = items
         self._law = law
         self._salt = salt
         self.rates: dict[str, float] = {}
 
-    def take(self, number: int) -> list[Content]:
+    def take(self, number: int) -> list[SiteItem]:
         """The next items, fewer where there are no more."""
         out = []
-        for content in self._contents:
-            self.rates[content.id] = content.rate
-            out.append(content)
+        for item in self._items:
+            self.rates[item.id] = item.rate
+            out.append(item)
             if len(out) == number:
                 break
         return out
 
     def rate(self, item: str) -> float:
         """An item's rate, whoever added it."""
-        found = self.rates.get(item)
-        if found is None:
-            found = self.rates[item] = drawn(self._law, item, self._salt)
-        return found
+        rate = self.rates.get(item)
+        if rate is None:
+            rate = self.rates[item] = drawn(self._law, item, self._salt)
+        return rate
 
 
 def drawn(law: str, item: str, salt: int = 0) -> float:
@@ -81,27 +114,26 @@ def drawn(law: str, item: str, salt: int = 0) -> float:
 
 def from_law(law: str, *, salt: int = 0, prefix: str = "content-") -> Supply:
     """Made-up items without end, their rates from a law of ``hellinger coldstart``."""
-    if law not in LAWS:
-        raise UnknownNameError("law", law, list(LAWS))
+    check_law(law)
     require(0 <= salt < 2**64, "0 <= salt < 2^64", salt=salt)
 
-    def endless() -> Iterator[Content]:
+    def endless() -> Iterator[SiteItem]:
         for number in count(1):
             name = f"{prefix}{number:05d}"
-            yield Content(name, drawn(law, name, salt), (TAGS[number % len(TAGS)],))
+            yield SiteItem(name, drawn(law, name, salt), (TAGS[number % len(TAGS)],))
 
     return Supply(endless(), law, salt)
 
 
 def from_csv(path: Path, *, law: str = "beta", salt: int = 0) -> Supply:
-    """Contents from a file with a heading, ``item,ctr`` or ``item,impressions,clicks``, in any order of columns.
+    """Items from a file with a heading, ``item,ctr`` or ``item,impressions,clicks``, in any order of columns.
 
     Counts become rates (clicks + 20·r)/(impressions + 20), where r is the file's overall rate: one click in one
     impression is no reason to expect a click every time.
     """
-    contents = _rates(_read(path), path)
-    require(len(contents) > 0, "the file has a row", file=str(path))
-    return Supply(iter(contents), law, salt)
+    items = _rates(_read(path), path)
+    require(len(items) > 0, "the file has a row", file=str(path))
+    return Supply(iter(items), law, salt)
 
 
 class _Row(NamedTuple):
@@ -144,7 +176,7 @@ def _number(text: str | None, where: str) -> float:
     return value
 
 
-def _rates(rows: list[_Row], path: Path) -> list[Content]:
+def _rates(rows: list[_Row], path: Path) -> list[SiteItem]:
     shown = sum(row.impressions or 0.0 for row in rows)
     clicked = sum(row.clicks for row in rows if row.impressions is not None)
     counted = any(row.impressions is not None for row in rows)
@@ -154,5 +186,5 @@ def _rates(rows: list[_Row], path: Path) -> list[Content]:
     for row in rows:
         n = row.impressions
         rate = row.clicks if n is None else (row.clicks + SHRINK * overall) / (n + SHRINK)
-        out.append(Content(row.item, rate))
+        out.append(SiteItem(row.item, rate))
     return out

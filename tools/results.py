@@ -1,0 +1,77 @@
+"""``make results``: run every command that documents take numbers from, each into ``docs/results/NAME.json``.
+
+``make results ONLY="pool service"`` runs some. What takes an hour is run only where it is named: ``soak``,
+``coldstart``; so is ``ads``, which needs a table that is not part of this repository (``ADS=ads_ctr.csv``). Times are
+worth publishing from a machine that does nothing else meanwhile. Then ``make figures``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+__all__ = ["COMMANDS", "Command"]
+
+ROOT = Path(__file__).parent.parent
+
+
+class Command(NamedTuple):
+    """A command, about how many minutes it takes, and whether it runs only where it is named."""
+
+    words: str
+    minutes: float
+    named: bool = False
+
+
+COMMANDS = {
+    "index": Command("index.py", 0.5),
+    "lab": Command("lab.py", 2),
+    "pool": Command("pool.py", 4),
+    "service": Command("service.py", 10),
+    "workers": Command("workers.py", 2),
+    "startup": Command("startup.py", 4),
+    "catchup": Command("catchup.py", 3),
+    "catchup_million": Command("catchup.py --items 1000000", 5),
+    "waits": Command("waits.py --segments 20", 6),
+    "waits_million": Command("waits.py --items 1000000 --segments 50 --repeat 1", 6),
+    "constant": Command("constant.py", 1),
+    "leaderboard": Command("leaderboard.py", 2),
+    "reproduction": Command("reproduction.py", 6),
+    "months": Command("months.py", 15),
+    "widths": Command("widths.py", 0.1),
+    "power": Command("power.py 10 30", 5),
+    "false_alarms": Command("false_alarms.py", 20),
+    "ads": Command(f"ads.py {os.environ.get('ADS', 'ads_ctr.csv')}", 5, named=True),
+    "coldstart": Command("coldstart.py --seeds 3", 15, named=True),
+    "soak": Command("soak.py --minutes 60", 61, named=True),
+}
+
+
+def main() -> None:
+    """Run the commands one after the other; go on where one fails, and say so at the end."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", help=f"of {', '.join(COMMANDS)}; all that take minutes, unless given")
+    names = parser.parse_args().names or [name for name, command in COMMANDS.items() if not command.named]
+    if unknown := set(names) - COMMANDS.keys():
+        parser.error(f"there is no {', '.join(sorted(unknown))}")
+    print(f"about {sum(COMMANDS[name].minutes for name in names):.0f} minutes: {', '.join(names)}", flush=True)
+    failed = []
+    for name in names:
+        script, *words = COMMANDS[name].words.split()
+        print(f"\n== {name}: {script}, about {COMMANDS[name].minutes:g} minutes", flush=True)
+        command = [sys.executable, f"benchmarks/{script}", *words, "--results", f"docs/results/{name}.json"]
+        began = time.monotonic()
+        if subprocess.run(command, cwd=ROOT, check=False).returncode:
+            failed.append(name)
+        print(f"== {name} took {(time.monotonic() - began) / 60:.1f} minutes", flush=True)
+    if failed:
+        sys.exit(f"failed: {', '.join(failed)}")
+
+
+if __name__ == "__main__":
+    main()
