@@ -559,7 +559,7 @@ def test_the_store_fails_while_a_copy_catches_up(
     monkeypatch.setattr("hellinger.engine.journal.READ", 10)
 
     async def scenario() -> None:
-        async with running(tmp_path, seed=1, poll_ms=60_000, request_cache=1) as (service, trouble):
+        async with running(tmp_path, seed=1, poll_ms=60_000, request_cache=1, max_kinds=32) as (service, trouble):
             await service.describe(items("a", "b"))
             made = [await service.rank(Query(2)) for _ in range(5)]
             await settled(service)
