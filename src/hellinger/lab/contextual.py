@@ -22,7 +22,7 @@ from hellinger.world.contextual import ContextualProblem, PagePlayer, PersonOrac
 from hellinger.world.runs import Engine, Progress, get_engine, run, run_key
 from hellinger.world.site import Clicks, Player, turns
 
-__all__ = ["Contender", "ContextRun", "PagesOutcome", "play_pages", "simulate_problem"]
+__all__ = ["Contender", "ContextRun", "PagesOutcome", "play_pages", "run_seed", "simulate_problem"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -97,9 +97,14 @@ class ContextRun:
         problem = problem._replace(
             site=problem.site._replace(slots=setting.slots, batch=setting.batch, delay=setting.delay)
         )
-        seed = int(np.random.SeedSequence([setting.seed, self.number]).generate_state(1, np.uint32)[0])
+        seed = run_seed(setting.seed, self.number)
         player = self.contender.player(problem, seed)
         return play_pages(problem, player, self.checkpoints, seed=seed)
+
+
+def run_seed(seed: int, number: int) -> int:
+    """What people and clicks of a run are drawn from."""
+    return int(np.random.SeedSequence([seed, number]).generate_state(1, np.uint32)[0])
 
 
 def play_pages(problem: ContextualProblem, player: Player, checkpoints: Sequence[int], *, seed: int) -> PagesOutcome:
