@@ -1,18 +1,18 @@
 """Clicks and times where people and items have features, beside bayesianbandits, mabwiser and VowpalWabbit, in one run.
 
-``python benchmarks/contextual.py [--data FOLDER] [--runs 3] --results FILE``: an hour the first time, nearly all of it
+``python benchmarks/contextual.py [--data FOLDER] [--runs 3] --results FILE``: half an hour the first time, nearly all of it
 the other libraries'. Runs are kept in ``--out``; begun again there, it goes on where it ended. Everybody meets the
 same people, items and clicks: the other libraries live in a process and an environment of their own, and the one site
 of this project asks them to fill its pages. Each has the settings of its documents, and one that suits such problems:
 
 - mabwiser, LinUCB: a ridge regression an item on the person's features; α = 1 as by default, and 0.1.
 - bayesianbandits: Thompson sampling with a learner an item, as in its first example; and one logistic learner for all,
-  of person, item and their crosses (with a weight of its own for each item, up to 100 items), one Laplace step an
-  update.
+  of person, item and their crosses (with a weight of its own for each item, up to 100 items).
 - VowpalWabbit: conditional contextual bandits (its method for pages of slots), ``-q UA``, each item's name a feature;
   its ε-greedy default, and ``--squarecb``.
 
-Times are of the library's own calls, processor time on one thread, the median of some pages.
+Clicks are expected ones, by the true rates of what was shown: less noise, and the same where rewards are certain, as in
+jester and coat. Times are of the library's own calls, processor time on one thread, the median of some pages.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ import numpy.typing as npt
 
 from _results import Results
 from _timing import console, show, verdict
+from hellinger import figures
 from hellinger.lab._block import Setting
 from hellinger.lab._ratio import paired_ratio
 from hellinger.lab.contextual import Contender, ContextRun, play_pages, run_seed
@@ -44,7 +45,8 @@ from hellinger.world.runs import local, run
 HERE = Path(__file__).parent
 PEERS = HERE.parent / ".venv-contextual"
 PYTHON = str(PEERS / "bin" / "python")
-MARKS = (100, 200, 500, 1000)
+RUNS = 3
+MARKS = (100, 200, 500)
 ITEMS = (100, 1000, 10_000)
 EDITION = 1
 """Of contextual_peers.py: to be raised where its players change, so that their kept runs are not taken."""
@@ -55,13 +57,12 @@ PEER_KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "mabwiser, LinUCB, α = 1": ("MabwiserLinUCB", {"alpha": 1.0}),
     "mabwiser, LinUCB, α = 0.1": ("MabwiserLinUCB", {"alpha": 0.1}),
     "bayesianbandits, a learner an item": ("BayesianThompson", {}),
-    "bayesianbandits, shared": ("BayesianHybrid", {}),
+    "bayesianbandits, shared": ("BayesianHybrid", {"own": 100}),
     "VowpalWabbit, ε-greedy": ("VowpalWabbit", {"options": "-q UA"}),
     "VowpalWabbit, SquareCB": ("VowpalWabbit", {"options": "-q UA --squarecb"}),
 }
 PROBLEMS = ("jester", "coat", "upworthy", "synthetic(items=300)")
-OURS = {"jester": "cold-start", "coat": "cold-start", "upworthy": "cold-start", "synthetic(items=300)": "cold-start"}
-"""What a user would be told to take."""
+OURS = "cold-start(model=logistic)"
 BESIDE = ("cold-start", "thompson", "hellinger-ucb")
 
 
@@ -108,7 +109,7 @@ class PeerPlayer(PagePlayer):
 
 
 class PeerOutcome(NamedTuple):
-    reward: npt.NDArray[np.float64]
+    expected: npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -137,7 +138,7 @@ class PeerRun:
         player = PeerPlayer(problem, *PEER_KINDS[self.name])
         outcome = play_pages(problem, player, MARKS, seed=run_seed(0, self.number))
         player.end()
-        return PeerOutcome(outcome.reward)
+        return PeerOutcome(outcome.expected)
 
 
 def install() -> None:
@@ -161,7 +162,7 @@ def clicks(data: str, runs: int, jobs: int, kept: Path) -> Clicks:
         for spec in PROBLEMS:
             made = load_problem(spec, where := None if spec.startswith("synthetic") else data)
             setting = Setting(MARKS[-1], 0, 0, "random", made.site.slots)
-            ours = [Contender("oracle", ""), *(Contender.read(each) for each in dict.fromkeys((*BESIDE, OURS[spec])))]
+            ours = [Contender("oracle", ""), *(Contender.read(each) for each in dict.fromkeys((*BESIDE, OURS)))]
             tasks += [
                 ContextRun(each, spec, where, made.digest, setting, MARKS, len(made.features), number) for each in ours
             ]
@@ -178,7 +179,7 @@ def clicks(data: str, runs: int, jobs: int, kept: Path) -> Clicks:
     for task, outcome in run(tasks, local(jobs, processes=True), resume=kept, progress=tell):
         name = task.name if isinstance(task, PeerRun) else task.contender.spec
         assert isinstance(task.problem, str)
-        found.setdefault((task.problem, name), np.zeros((runs, len(MARKS))))[task.number] = outcome.reward
+        found.setdefault((task.problem, name), np.zeros((runs, len(MARKS))))[task.number] = outcome.expected
     return found
 
 
@@ -232,27 +233,35 @@ def spelled(milliseconds: float) -> str:
 def report_clicks(found: Clicks, results: Results) -> None:
     """A table for each problem, and the least lead over anybody."""
     least: list[tuple[float, str]] = []
+    panels: list[figures.SharePanel] = []
     for spec in PROBLEMS:
-        ours = found[spec, OURS[spec]]
+        ours = found[spec, OURS]
         rows: list[tuple[str, ...]] = []
-        ranked = sorted(
-            (name for where, name in found if where == spec), key=lambda name: -found[spec, name][:, -1].mean()
-        )
-        for name in ranked:
+        means = {name: clicked.mean(axis=0) for (where, name), clicked in found.items() if where == spec}
+        for name, _ in sorted(means.items(), key=lambda each: -float(each[1][-1])):
             theirs = found[spec, name]
             cells = [f"{value:,.0f}" for value in theirs.mean(axis=0)]
             ratio = ""
-            if name not in (OURS[spec], "oracle"):
+            if name not in (OURS, "oracle"):
                 value, low, high = paired_ratio(ours[:, -1].tolist(), theirs[:, -1].tolist())
                 ratio = f"{value:.2f} ({low:.2f} … {high:.2f})"
             if name in PEER_KINDS:
                 leads = ours.mean(axis=0)[1:] / theirs.mean(axis=0)[1:]
                 least.append((float(leads.min()), f"{spec}, {name}, {MARKS[1 + int(leads.argmin())]} pages"))
             shown = f"`{name}`" if name not in PEER_KINDS and name != "oracle" else name
-            rows.append((f"**{shown}**" if name == OURS[spec] else shown, *cells, ratio))
+            rows.append((f"**{shown}**" if name == OURS else shown, *cells, ratio))
+        lines = {
+            name: np.column_stack([MARKS, means[name] / means["oracle"]])
+            for name in (OURS, *BESIDE, *PEER_KINDS)
+            if name in means
+        }
+        panels.append(figures.SharePanel(spec.partition("(")[0], lines))
         columns = ("", *(f"{mark:,} pages" for mark in MARKS), f"ours ÷ this, at {MARKS[-1]:,}")
         show(f"Clicks, {spec}", columns, rows)
         results.table(spec.partition("(")[0], columns, rows)
+    results.picture(
+        "contextual", "draw_shares", panels=panels, of="the oracle's", first=OURS, columns=2, traffic="pages"
+    )
     ahead = sum(value > 1 for value, _ in least)
     console.print(f"Ahead at every checkpoint after {MARKS[0]} pages: {ahead} of {len(least)} (data set × peer)")
     for value, where in sorted(least)[:6]:
@@ -281,18 +290,23 @@ def report_times(results: Results, ours: Sequence[str]) -> None:
     results.value("speed", fastest[0] / found[ours[0], ITEMS[-1]].decision, "times")
 
 
+def _command(runs: int) -> str:
+    """The command, wherever the data are."""
+    return "python benchmarks/contextual.py --data data" + (f" --runs {runs}" if runs != RUNS else "")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", default="data", help="folder with the folders jester, coat and upworthy")
-    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--runs", type=int, default=RUNS)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--out", type=Path, default=Path("build/contextual"), help="folder of finished runs")
     Results.option(parser)
     options = parser.parse_args()
     install()
-    results = Results(options.results, f"python benchmarks/contextual.py --data DATA --runs {options.runs}")
+    results = Results(options.results, _command(options.runs))
     results.value("runs", options.runs)
-    report_times(results, tuple(dict.fromkeys([*OURS.values(), "cold-start"])))
+    report_times(results, (OURS, "cold-start"))
     report_clicks(clicks(options.data, options.runs, options.jobs, options.out), results)
     results.write()
 

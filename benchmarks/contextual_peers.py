@@ -133,8 +133,8 @@ class BayesianHybrid(Peer):
         import bayesianbandits as bb
         from bayesianbandits.featurizers import FunctionArmFeaturizer  # type: ignore[import-not-found]
 
-        self.own = self.items <= 100
-        self.learner = bb.BayesianGLM(alpha=1.0, link="logit", approximator=bb.LaplaceApproximator(n_iter=1))
+        self.own = self.items <= settings["own"]
+        self.learner = bb.BayesianGLM(alpha=1.0, link="logit")
         arms, featurizer = [bb.Arm(place) for place in range(self.items)], FunctionArmFeaturizer(self.design)
         policy = bb.ThompsonSampling()
         self.agent = bb.LipschitzContextualAgent(arms, policy, featurizer, learner=self.learner, random_seed=0)

@@ -17,13 +17,21 @@ __all__ = ["SharePanel", "draw_shares"]
 
 
 class SharePanel(NamedTuple):
-    """One setting: for each policy a row (impressions per item, share) for each level of traffic."""
+    """One setting: for each policy a row (traffic, share) for each level of traffic."""
 
     title: str
     shares: Mapping[str, npt.NDArray[np.float64]]
 
 
-def draw_shares(panels: Sequence[SharePanel], *, of: str, first: str = "", columns: int = 3, title: str = "") -> Figure:
+def draw_shares(
+    panels: Sequence[SharePanel],
+    *,
+    of: str,
+    first: str = "",
+    columns: int = 3,
+    title: str = "",
+    traffic: str = "impressions per item",
+) -> Figure:
     """Shares against the traffic, log scale; ``of`` says whose clicks are 100 %, ``first`` is drawn thick."""
     require(len(panels) > 0, "there is at least one panel", panels=len(panels))
     rows = -(-len(panels) // columns)
@@ -57,7 +65,7 @@ def draw_shares(panels: Sequence[SharePanel], *, of: str, first: str = "", colum
         at.xaxis.set_major_formatter(FuncFormatter(lambda level, _: f"{level:,g}"))
         at.xaxis.set_minor_formatter(NullFormatter())
         for at in axes[-1]:
-            at.set_xlabel("impressions per item (log scale)")
+            at.set_xlabel(f"{traffic} (log scale)")
         for at in axes[:, 0]:
             at.set_ylabel(f"share of {of} clicks")
         figure.legend(*axes.flat[0].get_legend_handles_labels(), loc="outside right upper")

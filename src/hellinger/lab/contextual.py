@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from hellinger import families
-from hellinger._spec import expand_spec
+from hellinger import families, models
+from hellinger._spec import expand_spec, format_spec, parse_spec
 from hellinger.errors import require, require_memory
 from hellinger.lab._block import Setting
 from hellinger.lab.datasets import load_problem
@@ -31,21 +31,29 @@ ORACLE = "oracle"
 
 
 class Contender(NamedTuple):
-    """A policy under the name that it was given by."""
+    """A policy under the name that it was given by, and the model through which it knows people and items."""
 
     spec: str
     policy: str
+    model: str = ""
 
     @classmethod
     def read(cls, spec: str) -> Contender:
-        """Check a policy's spec."""
-        return cls(spec, policy(spec).spec)
+        """Take the model out of a policy's spec.
+
+        >>> Contender.read("cold-start(model=logistic)")
+        Contender(spec='cold-start(model=logistic)', policy='cold-start', model='logistic')
+        """
+        name, arguments = parse_spec(spec)
+        model = arguments.pop("model", "")
+        require(isinstance(model, str), "model is the spec of a model", model=model)
+        return cls(spec, policy(format_spec(name, arguments)).spec, models.get(str(model)).spec if model else "")
 
     def player(self, problem: ContextualProblem, seed: int) -> PagePlayer:
         """Somebody who fills pages by it; the oracle has no policy."""
         if not self.policy:
             return PersonOracle(problem)
-        return PersonPool(problem, policy(self.policy), seed=seed)
+        return PersonPool(problem, policy(self.policy), model=self.model or None, seed=seed)
 
 
 class PagesOutcome(NamedTuple):
