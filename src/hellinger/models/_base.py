@@ -14,7 +14,7 @@ __all__ = ["MODELS", "Link", "Model", "ModelLike", "make"]
 
 
 class Link(NamedTuple):
-    """A model's compiled side: the family whose natural parameter is linear in the features, and the means it may give."""
+    """A model's compiled side: the family whose natural parameter is linear, and the means it may give."""
 
     family: Family
     low: float
@@ -26,9 +26,10 @@ MODELS: dict[str, type[Model]] = {}
 
 
 class Model:
-    """A regression of rewards on who is asking and what is shown: η = level of the item + weights·features, mean μ(η).
+    """A regression of rewards on who is asking and what is shown: η = an item's level + weights·features, mean μ(η).
 
-    A model of your own is a subclass with a ``name``, a ``reference`` and a ``family``, whose mean ψ′ is the inverse link.
+    A model of your own is a subclass with a ``name``, a ``reference`` and a ``family``, whose mean ψ′ is the inverse
+    link.
 
     Parameters
     ----------
@@ -61,7 +62,9 @@ class Model:
         if "name" in vars(cls):
             there = MODELS.get(cls.name, cls)
             if (there.__module__, there.__qualname__) != (cls.__module__, cls.__qualname__):
-                raise InputError(f"a model's name must be its own, but {cls.name!r} is that of {there.__qualname__} too")
+                raise InputError(
+                    f"a model's name must be its own, but {cls.name!r} is that of {there.__qualname__} too"
+                )
             MODELS[cls.name] = cls
 
     def __init__(

@@ -1,13 +1,12 @@
 """The arithmetic of a model, compiled: one event, one context, one item.
 
-A person has features z, an item w. With z⁺ = (1, z) and w⁺ = (1, w) the shared weights Θ have a row for each entry of z⁺ and
-a column for each of w⁺; row 0 is what an item's own features say of its level, and the entry (0, 0) is no weight: the level has
-a mean of its own. They are kept as a vector, row by row, with their covariance.
+A person has features z, an item w. With z⁺ = (1, z) and w⁺ = (1, w) the shared weights Θ have a row for each entry of
+z⁺ and a column for each of w⁺; row 0 is what an item's own features say of its level, and the entry (0, 0) is no
+weight: the level has a mean of its own. They are kept as a vector, row by row, with their covariance.
 """
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,9 +19,9 @@ from hellinger.models._base import Link
 __all__ = [
     "BASE",
     "BLOCK",
+    "DOUBT",
     "FIRST",
     "KAPPA",
-    "KINDS",
     "Levels",
     "Own",
     "View",
@@ -39,10 +38,8 @@ Floats = npt.NDArray[np.float64]
 
 BLOCK = 256
 """Items in a block: their features lie column by column, so that a pass over many items reads memory in order."""
-BASE, KAPPA, FIRST = 0, 1, 2
-"""Rows of a block: what the linear part of η begins with, how far features of the item move it, then the features."""
-KINDS = 256
-"""Classes of items by what is known of their level, two to a factor of two."""
+BASE, KAPPA, DOUBT, FIRST = 0, 1, 2, 3
+"""Rows of a block: a coarse copy of base, kappa and 1/info, then the features, in single precision."""
 
 
 class Weights(NamedTuple):
@@ -58,17 +55,15 @@ class Levels(NamedTuple):
     Attributes
     ----------
     blocks
-        Features and a coarse copy of base and kappa, in single precision.
+        Features, and a coarse copy of what follows.
     pulls, sums
         Impressions and rewards of an item, adjusted for who saw it.
     base, kappa, info
         η of its level is base + kappa·(what its features say), with precision info.
-    kind
-        Class of info.
     row
         Where its own weights are, or −1.
     most
-        The largest |base|, the largest |feature| and the largest squared length of w⁺ so far.
+        The largest |base| and the largest |feature| so far.
     """
 
     blocks: npt.NDArray[np.float32]
@@ -77,7 +72,6 @@ class Levels(NamedTuple):
     base: Floats
     kappa: Floats
     info: Floats
-    kind: npt.NDArray[np.uint8]
     row: npt.NDArray[np.int32]
     most: Floats
 
@@ -143,9 +137,9 @@ def refresh(link: Link, mass: float, strength: float, weights: Weights, width: i
     kappa = min(1.0, strength * d.variance(link.family, usual) / (pulls * variance))
     base = d.natural(link.family, p) - kappa * said
     levels.base[i], levels.kappa[i], levels.info[i] = base, kappa, variance * pulls
-    levels.kind[i] = np.uint8(_clip(math.floor(2.0 * math.log2(levels.info[i])) + 128.0, 0.0, KINDS - 1.0))
-    levels.blocks[i // BLOCK, BASE, i % BLOCK] = np.float32(base)
-    levels.blocks[i // BLOCK, KAPPA, i % BLOCK] = np.float32(kappa)
+    block = levels.blocks[i // BLOCK]
+    block[BASE, i % BLOCK], block[KAPPA, i % BLOCK] = np.float32(base), np.float32(kappa)
+    block[DOUBT, i % BLOCK] = np.float32(1.0 / levels.info[i])
     levels.most[0] = max(levels.most[0], abs(base))
 
 
@@ -160,10 +154,10 @@ def refresh_all(
 
 @helper
 def _moved(link: Link, m: float, n: float, k: float, y: float) -> float:
-    """How far k impressions that earned y move the natural parameter, of which as much is known as n rewards of mean m tell.
+    """How far k impressions that earned y move the natural parameter, known as well as n rewards of mean m tell.
 
-    A reward that comes late, k = 0, makes y more of the same number of impressions. Where little is known, there may seem to
-    have been too few of them: it then counts as much as a rewarded impression would differ from another.
+    A reward that comes late, k = 0, makes y more of the same number of impressions. Where little is known, there may
+    seem to have been too few of them: it then counts as much as a rewarded impression would differ from another.
     """
     family, low, high = link.family, link.low, link.high
     if k > 0.0 or m + y / n <= 0.5 * (m + high):
@@ -188,9 +182,9 @@ def observe(
 ) -> None:
     """One event: k impressions of an item in context z, which earned y together; k = 0 for a reward that comes late.
 
-    The natural parameter η has mean η̂ and variance q before: as much as n = 1/(V(m)·q) rewards of mean m = μ(η̂) tell. After it,
-    their mean is m′ = (n·m + y)/(n + k) and their number n + k (West, Harrison & Migon 1985). The weights follow by linear Bayes:
-    what moves η by Δ moves each by its covariance with η over q, times Δ.
+    The natural parameter η has mean η̂ and variance q before: as much as n = 1/(V(m)·q) rewards of mean m = μ(η̂) tell.
+    After it, their mean is m′ = (n·m + y)/(n + k) and their number n + k (West, Harrison & Migon 1985). The weights
+    follow by linear Bayes: what moves η by Δ moves each by its covariance with η over q, times Δ.
     """
     family = link.family
     size = weights.mean.size
@@ -299,10 +293,10 @@ def look(link: Link, view: View, levels: Levels, own: Own, i: int, found: Any, v
         q, w = found[a], values[a]
         eta += w * (kappa * view.main[q] + view.cross[q])
         inner = 0.0
-        for b in range(count):
+        for b in range(a):  # the matrices are symmetric
             c = found[b]
             inner += values[b] * (kappa * (kappa * view.square[q, c] + view.twice[q, c]) + view.rest[q, c])
-        quad += w * inner
+        quad += w * (2.0 * inner + w * (kappa * (kappa * view.square[q, q] + view.twice[q, q]) + view.rest[q, q]))
     eta += levels.base[i]
     row = levels.row[i]
     if row < 0:
@@ -329,16 +323,41 @@ def pairs(link: Link, view: View, levels: Levels, own: Own, slots: Any, means: F
 
 
 @helper
-def coarse(main: Any, cross: Any, blocks: Any, b: int, said: Any, out: Any) -> None:
-    """η of the items of a block in single precision, but for what comes from their own weights."""
+def coarse(
+    main: Any, cross: Any, new: Any, old: Any, blocks: Any, b: int, said: Any, eta: Any, fresh: Any, doubt: Any
+) -> None:
+    """η of the items of a block in single precision, and a bound of its variance, but for what own weights add.
+
+    The bound is 1/info + Σ(kappa·new + (1 − kappa)·old)·w². Four features at a time, so that sums stay in registers.
+    """
+    block = blocks[b]
     width = main.size
     for j in range(BLOCK):
-        said[j] = main[0]
-        out[j] = cross[0]
-    for q in range(1, width):
-        u, v = main[q], cross[q]
+        said[j], eta[j], fresh[j], doubt[j] = main[0], cross[0], new[0], old[0]
+    whole = 1 + (width - 1) // 4 * 4
+    for q in range(1, whole, 4):
+        r = FIRST + q - 1
+        m0, m1, m2, m3 = main[q], main[q + 1], main[q + 2], main[q + 3]
+        c0, c1, c2, c3 = cross[q], cross[q + 1], cross[q + 2], cross[q + 3]
+        n0, n1, n2, n3 = new[q], new[q + 1], new[q + 2], new[q + 3]
+        o0, o1, o2, o3 = old[q], old[q + 1], old[q + 2], old[q + 3]
         for j in range(BLOCK):
-            said[j] += u * blocks[b, FIRST + q - 1, j]
-            out[j] += v * blocks[b, FIRST + q - 1, j]
+            w0, w1, w2, w3 = block[r, j], block[r + 1, j], block[r + 2, j], block[r + 3, j]
+            said[j] += (m0 * w0 + m1 * w1) + (m2 * w2 + m3 * w3)
+            eta[j] += (c0 * w0 + c1 * w1) + (c2 * w2 + c3 * w3)
+            w0, w1, w2, w3 = w0 * w0, w1 * w1, w2 * w2, w3 * w3
+            fresh[j] += (n0 * w0 + n1 * w1) + (n2 * w2 + n3 * w3)
+            doubt[j] += (o0 * w0 + o1 * w1) + (o2 * w2 + o3 * w3)
+    for q in range(whole, width):
+        r = FIRST + q - 1
+        m0, c0, n0, o0 = main[q], cross[q], new[q], old[q]
+        for j in range(BLOCK):
+            w0 = block[r, j]
+            said[j] += m0 * w0
+            eta[j] += c0 * w0
+            fresh[j] += n0 * w0 * w0
+            doubt[j] += o0 * w0 * w0
     for j in range(BLOCK):
-        out[j] += blocks[b, BASE, j] + blocks[b, KAPPA, j] * said[j]
+        kappa = block[KAPPA, j]
+        eta[j] += block[BASE, j] + kappa * said[j]
+        doubt[j] += block[DOUBT, j] + kappa * (fresh[j] - doubt[j])

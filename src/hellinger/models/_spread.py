@@ -51,12 +51,14 @@ def _inverse(a: Floats) -> Floats:
 
 
 @jit
-def learn(mean: Floats, cov: Floats, before: Floats, kinds: npt.NDArray[np.int64], start: Floats, scale: float) -> Floats:
+def learn(
+    mean: Floats, cov: Floats, before: Floats, kinds: npt.NDArray[np.int64], start: Floats, scale: float
+) -> Floats:
     """New variances of the kinds of weights; ``mean`` and ``cov`` become what they would be with these.
 
-    The posterior's precision less that of the prior, and its product with the mean, are what events told; with another prior
-    they give another posterior. Of each kind the variance is Σθ²/Σ(1 − Σⱼⱼ/τ²), the squares over the number of weights that
-    events determined (MacKay 1992), with four weights' worth of belief in the variance that was given.
+    The posterior's precision less that of the prior, and its product with the mean, are what events told; with another
+    prior they give another posterior. Of each kind the variance is Σθ²/Σ(1 − Σⱼⱼ/τ²), the squares over the number of
+    weights that events determined (MacKay 1992), with four weights' worth of belief in the variance that was given.
     Weights of variance 0, which the entry (0, 0) has, stay out.
     """
     size = mean.size - 1

@@ -33,7 +33,7 @@ _WORD = re.compile(r"\w+")
 class Scaling(NamedTuple):
     """Mean and spread of a number so far, and those in use: they are taken over at counts 2, 4, 8, … of values."""
 
-    count: int = 0
+    values: int = 0
     mean: float = 0.0
     squares: float = 0.0
     used_mean: float = 0.0
@@ -41,7 +41,7 @@ class Scaling(NamedTuple):
 
     def after(self, value: float) -> Scaling:
         """The same with one value more."""
-        count = self.count + 1
+        count = self.values + 1
         step = value - self.mean
         mean = self.mean + step / count
         squares = self.squares + step * (value - mean)
@@ -59,10 +59,10 @@ class Scaling(NamedTuple):
 class Encoder:
     """Features as a vector; what it knows is a function of the features it was given to learn, in their order.
 
-    A word is a category, with a column ``key=word`` of its own from the first time it is learned. A list of words is several of
-    them, 1/√count each. A string with blanks is a text, whose words are hashed into a few columns, ``key#0``, ``key#1``, …. A
-    number has one column, in standard deviations from the mean so far; ``True`` and ``False`` are words. What is missing, None, not
-    finite, or was never learned is no information: zeros.
+    A word is a category, with a column ``key=word`` of its own from the first time it is learned. A list of words is
+    several of them, 1/√count each. A string with blanks is a text, whose words are hashed into a few columns,
+    ``key#0``, ``key#1``, …. A number has one column, in standard deviations from the mean so far; ``True`` and
+    ``False`` are words. What is missing, None, not finite, or was never learned is no information: zeros.
 
     Parameters
     ----------
@@ -115,7 +115,8 @@ class Encoder:
 
     def encode(self, features: Features) -> npt.NDArray[np.float64]:
         """These features as a vector of all columns. Changes nothing."""
-        return self.matrix([features])[0]
+        encoded: npt.NDArray[np.float64] = self.matrix([features])[0]
+        return encoded
 
     def matrix(self, many: Sequence[Features]) -> npt.NDArray[np.float64]:
         """The vectors of several, one a row. Changes nothing."""
@@ -229,11 +230,15 @@ def _parts(features: Any) -> Iterable[_Part]:
             for entry in distinct:
                 yield _Part("category", key, _short(key, entry), 1.0 / math.sqrt(len(distinct)))
         else:
-            raise InputError(f"a feature must be a number, a string or a list of strings, but {key!r} is {value!r:.120}")
+            raise InputError(
+                f"a feature must be a number, a string or a list of strings, but {key!r} is {value!r:.120}"
+            )
 
 
 def _words(key: str, text: str) -> Iterable[_Part]:
-    require(len(text) <= LONGEST_TEXT, f"a feature's text has at most {LONGEST_TEXT} characters", key=key, has=len(text))
+    require(
+        len(text) <= LONGEST_TEXT, f"a feature's text has at most {LONGEST_TEXT} characters", key=key, has=len(text)
+    )
     stripped = text.strip()
     if not re.search(r"\s", stripped):
         if stripped:

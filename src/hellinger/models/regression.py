@@ -23,7 +23,7 @@ Floats = npt.NDArray[np.float64]
 Slots = npt.NDArray[np.int64]
 
 _FIRST_FIT = 64
-_COLUMNS = ("pulls", "sums", "base", "kappa", "info", "kind", "row")
+_COLUMNS = ("pulls", "sums", "base", "kappa", "info", "row")
 _NOBODY: Features = {}
 
 
@@ -38,8 +38,8 @@ class Effect(NamedTuple):
 class Regression:
     """The posterior of a model over items 0, 1, …; for one thread at a time.
 
-    Everything is a function of the calls that change it, in their order: :meth:`add`, :meth:`remove`, :meth:`learn_context`,
-    :meth:`observe` and :meth:`set_prior`.
+    Everything is a function of the calls that change it, in their order: :meth:`add`, :meth:`remove`,
+    :meth:`learn_context`, :meth:`observe` and :meth:`set_prior`.
 
     Examples
     --------
@@ -74,9 +74,8 @@ class Regression:
             np.zeros(0),
             np.zeros(0),
             np.zeros(0),
-            np.zeros(0, np.uint8),
             np.zeros(0, np.int32),
-            np.array([0.0, 0.0, 1.0]),
+            np.zeros(2),
         )
         self._own = Own(np.zeros((0, 0)), np.zeros((0, 0, 0)))
         self._used = 0
@@ -164,6 +163,16 @@ class Regression:
         if self.model.learn and self.events >= _FIRST_FIT and self.events & (self.events - 1) == 0:
             self._learn_spread()
 
+    def observe_page(self, slots: Slots, context: Features | None, impressions: Floats, rewards: Floats) -> None:
+        """:meth:`observe` of several items in one context, in their order.
+
+        Somebody new is met where something was shown; rewards alone are those of somebody met before.
+        """
+        z = self.learn_context(context) if impressions.any() else self.context(context)
+        for slot, n, s in zip(slots.tolist(), impressions.tolist(), rewards.tolist(), strict=True):
+            if n or s:
+                self.observe(slot, z, n, s)
+
     def set_prior(self, mean: float, strength: float) -> None:
         """Set what is believed of an item before its first event; what the model's spec fixes stays as it is."""
         model = self.model
@@ -235,7 +244,9 @@ class Regression:
             mean = self._own.mean[row] if row >= 0 else np.zeros(z.size)
             variance = np.diag(self._own.cov[row]) if row >= 0 else np.full(z.size, self.spread[1])
             out += [
-                Effect(f"{self.people.names[j]} (own)", float(z[j] * mean[j]), abs(float(z[j])) * float(variance[j]) ** 0.5)
+                Effect(
+                    f"{self.people.names[j]} (own)", float(z[j] * mean[j]), abs(float(z[j])) * float(variance[j]) ** 0.5
+                )
                 for j in np.flatnonzero(z)
             ]
         return out
@@ -243,10 +254,10 @@ class Regression:
     def memory(self) -> int:
         """Bytes in use for items and weights."""
         levels = self._levels
-        each = sum(getattr(levels, name).itemsize for name in _COLUMNS) + 8 * len(self._raw)
+        each = sum(int(getattr(levels, name).itemsize) for name in _COLUMNS) + 8 * len(self._raw)
         blocks = int(levels.blocks[: self._blocks].nbytes)
         own = self._used * (self._own.mean.shape[1] + 1) * self._own.mean.shape[1] * 8
-        return self.count * each + blocks + own + int(self._weights.cov.nbytes)
+        return int(self.count * each + blocks + own + self._weights.cov.nbytes)
 
     # State --------------------------------------------------------------------------------------------
 
@@ -289,8 +300,7 @@ class Regression:
             made._weights = Weights(np.array(arrays["mean"]), np.array(arrays["cov"]))
             made._own = Own(np.array(arrays["own_mean"]), np.array(arrays["own_cov"]))
             made.spread = np.array(arrays["spread"])
-            columns = (np.array(arrays[name]) for name in _COLUMNS)
-            made._levels = Levels(np.array(arrays["blocks"]), *columns, np.array(arrays["most"]))
+            made._levels = Levels(*(np.array(arrays[name]) for name in Levels._fields))
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"a model's state must be what Regression.state() gave, but got {error!r}") from None
         return made
@@ -329,7 +339,9 @@ class Regression:
         self._weights, self._width, self._rows = Weights(mean, cov), width, rows
         depth = self._levels.blocks.shape[1]
         if FIRST + width - 1 > depth:
-            wider = np.zeros((self._levels.blocks.shape[0], FIRST + min(2 * width, self.things.columns), BLOCK), np.float32)
+            wider = np.zeros(
+                (self._levels.blocks.shape[0], FIRST + min(2 * width, self.things.columns), BLOCK), np.float32
+            )
             wider[:, :depth] = self._levels.blocks
             self._levels = self._levels._replace(blocks=wider)
 
@@ -351,7 +363,6 @@ class Regression:
             self._levels.blocks[slots // BLOCK, FIRST : FIRST + part.shape[1], slots % BLOCK] = part
             most = self._levels.most
             most[1] = max(most[1], float(np.abs(part).max(initial=0.0)))
-            most[2] = max(most[2], 1.0 + float((part.astype(np.float64) ** 2).sum(axis=1).max(initial=0.0)))
         for slot, given in enumerate(features, first):
             for key, value in self.things.numbers(given).items():
                 if key in self.things.scalings:
@@ -371,9 +382,7 @@ class Regression:
                 self._levels.blocks[slots // BLOCK, FIRST + self.things.place(key), slots % BLOCK] = values
                 changed = True
         if changed:
-            part = self._levels.blocks[: self._blocks, FIRST : FIRST + len(self.things)].astype(np.float64)
-            self._levels.most[1] = np.abs(part).max(initial=0.0)
-            self._levels.most[2] = 1.0 + (part**2).sum(axis=1).max(initial=0.0)
+            self._levels.most[1] = np.abs(self._levels.blocks[: self._blocks, FIRST:]).max(initial=0.0)
             self._refresh(0, self.count)
 
     def _refresh(self, first: int, last: int) -> None:
@@ -387,7 +396,9 @@ class Regression:
             groups = np.full((self._rows, self._width), 2)
             groups[0, :], groups[:, 0] = 0, 1
             kinds = groups.reshape(-1)
-            self.spread = _spread.learn(self._weights.mean, self._weights.cov, before, kinds, self.spread, self.model.scale)
+            self.spread = _spread.learn(
+                self._weights.mean, self._weights.cov, before, kinds, self.spread, self.model.scale
+            )
             self._refresh(0, self.count)
 
     # Own weights --------------------------------------------------------------------------------------
@@ -435,5 +446,3 @@ def _nan(column: Floats, size: int) -> Floats:
     before, column = column.size, grown(column, size)
     column[before:] = np.nan
     return column
-
-

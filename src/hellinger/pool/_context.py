@@ -45,7 +45,15 @@ class Contextual:
         return regression.view(regression.context(context)), *regression.arrays
 
     def best(
-        self, st: ItemArrays, context: Features | None, t: float, allowed: Any, seed: int, named: bool, out: Slots, rows: Any
+        self,
+        st: ItemArrays,
+        context: Features | None,
+        t: float,
+        allowed: Any,
+        seed: int,
+        named: bool,
+        out: Slots,
+        rows: Any,
     ) -> tuple[int, bool]:
         """Write places and rows of the best; how many there are, and whether all counts are whole numbers."""
         view, levels, own = self._seen(context)
@@ -76,27 +84,20 @@ class Contextual:
 
     def check(self, contexts: Contexts, count: int) -> None:
         """Raise for what are no contexts of so many events, before anything is counted."""
-        if contexts is None or isinstance(contexts, Mapping):
+        if not isinstance(contexts, (list, tuple)):
             check_features({} if contexts is None else contexts)
             return
-        listed = list(contexts)
-        require(len(listed) == count, "a context is given for each event", events=count, contexts=len(listed))
-        for context in listed:
+        require(len(contexts) == count, "a context is given for each event", events=count, contexts=len(contexts))
+        for context in contexts:
             check_features(context)
 
     def observe(self, slots: Slots, n: Floats, s: Floats, contexts: Contexts) -> None:
         """Learn from these events; somebody new is met where something was shown."""
-        regression = self.regression
-        shared = contexts is None or isinstance(contexts, Mapping)
-        z = self._context_of(contexts, bool(n.any())) if shared else np.empty(0)
-        for j, slot in enumerate(slots.tolist()):
-            if n[j] or s[j]:
-                if not shared:
-                    z = self._context_of(contexts[j], bool(n[j]))
-                regression.observe(slot, z, float(n[j]), float(s[j]))
-
-    def _context_of(self, context: Any, shown: bool) -> Floats:
-        return self.regression.learn_context(context) if shown else self.regression.context(context)
+        if contexts is None or isinstance(contexts, Mapping):
+            self.regression.observe_page(slots, contexts, n, s)
+            return
+        for j, context in enumerate(contexts):
+            self.regression.observe_page(slots[j : j + 1], context, n[j : j + 1], s[j : j + 1])
 
     def set_prior(self, prior: Prior) -> None:
         """Believe this of items before their first event."""

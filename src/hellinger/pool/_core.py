@@ -15,7 +15,7 @@ from hellinger.errors import InputError, require
 from hellinger.policies import Prior, _rule, next_fit
 from hellinger.pool import _declared, _merge, _prior, _scan
 from hellinger.pool._checks import Checks, Names, check_seed, single
-from hellinger.pool._context import Contextual, Contexts
+from hellinger.pool._context import Contexts, Contextual
 from hellinger.pool._ids import Id
 from hellinger.pool._layout import OLDEST
 from hellinger.pool._prior import Strata
@@ -75,7 +75,12 @@ class Core:
         self._window_owed: dict[int, float] = {}
         self._context = None if model is None else Contextual(models.get(model), self.policy)
         forgets = window is not None or half_life is not None
-        require(model is None or not forgets, "a model goes without window and half-life", window=window, half_life=half_life)
+        require(
+            model is None or not forgets,
+            "a model goes without window and half-life",
+            window=window,
+            half_life=half_life,
+        )
         self._reason = _why_scan(self.policy, half_life) if self._context is None else self._context.reason
         self._store = ItemStore(grouped=not self._reason)
         self._check_at = math.inf if self.policy.own or self._reason else 0.0
@@ -342,7 +347,7 @@ class Core:
     def _modelled(self) -> Contextual:
         """The model's part, or an error where there is none."""
         if self._context is None:
-            raise InputError("a pool must have a model for this: Pool(…, model=\"logistic\")")
+            raise InputError('a pool must have a model for this: Pool(…, model="logistic")')
         return self._context
 
     def _described(self, features: models.Features | Sequence[models.Features] | None, count: int) -> Any:
@@ -359,7 +364,9 @@ class Core:
     def _refuse_context(self, **given: object) -> None:
         """Raise where features or a context are given to a pool that has no model to use them."""
         for name, value in given.items():
-            require(value is None or self._context is not None, f"{name} goes with a pool that has a model", **{name: value})
+            require(
+                value is None or self._context is not None, f"{name} goes with a pool that has a model", **{name: value}
+            )
 
     def _set_hidden(self, ids: Id | Names, hidden: int) -> None:
         self._store.hide(self._places(ids), hidden)

@@ -1,9 +1,9 @@
 """The best k items for one context, by a model: a coarse pass over all, an exact look at those that may be among them.
 
-The index rises with the mean and falls with the pulls. Items are in classes by how well their level is known; for a class, and for
-the largest variance that the weights can add, the index of a given η has an upper bound. So each class has a least η with which
-one of its items could still reach the k-th best so far, and an item below it is passed over. That η is found by bisection when an
-item of the class first passes, and anew whenever the k-th best has risen since.
+The index rises with the mean and falls with the pulls. The coarse pass gives each item its η and an upper bound of the
+variance of that, in single precision. Items are in classes by this bound, eight to a factor of two; in each there is a
+least η with which an item could still reach the k-th best so far, and an item below it is passed over. That η is found
+by bisection when an item of the class first passes, and anew whenever the k-th best has risen since.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from hellinger._jit import helper, jit
 from hellinger.families import _dispatch as f
 from hellinger.models import _kernels as kernels
 from hellinger.models._base import Link
-from hellinger.models._kernels import BLOCK, KINDS, Levels, Own, View
+from hellinger.models._kernels import BLOCK, Levels, Own, View
 from hellinger.policies import _dispatch as d
 from hellinger.pool._groups import mix
 from hellinger.pool._layout import COUNT, OLDEST, ItemArrays
@@ -28,8 +28,10 @@ __all__ = ["scores", "survey"]
 
 Floats = npt.NDArray[np.float64]
 
-_SQUARINGS = 5
+_SQUARINGS = 7
 _HALVINGS = 12
+_CLASSES, _SHIFT = 1 << 11, 20
+"""Classes of variances: the exponent of a number in single precision and the first three bits behind it."""
 
 
 @helper
@@ -52,7 +54,7 @@ def scores(
 
 @helper
 def _largest(a: Floats) -> float:
-    """An upper bound of the largest eigenvalue of a symmetric matrix: ‖A^32‖^(1/32), within 12 % at 32 columns."""
+    """An upper bound of the largest eigenvalue of a symmetric matrix: ‖A^128‖^(1/128), within 2 % at 32 columns."""
     size = a.shape[0]
     power, log_scale, exponent = a.copy(), 0.0, 1.0
     for _ in range(_SQUARINGS + 1):
@@ -81,24 +83,37 @@ def _largest(a: Floats) -> float:
 
 
 @helper
-def _reach(rule: Any, link: Link, info: float, widest: float, t: float, arms: float, eta: float) -> float:
-    """The largest index that an item of this η can have, with at least this information and at most this variance added."""
+def _bound(a: Floats, single: Any) -> Any:
+    """Numbers with w⁺′Aw⁺ ≤ Σ bound·w² for every w⁺: the diagonal, times what correlations can add to it."""
+    size = a.shape[0]
+    root = np.zeros(size)
+    for q in range(size):
+        root[q] = 1.0 / math.sqrt(a[q, q]) if a[q, q] > 0.0 else 0.0
+    scaled = np.empty((size, size))
+    for i in range(size):
+        for j in range(size):
+            scaled[i, j] = root[i] * root[j] * a[i, j]
+    return (np.diag(a) * (_largest(scaled) * (1.0 + (size + 8.0) * 2.0**-22))).astype(single)
+
+
+@helper
+def _reach(rule: Any, link: Link, doubt: float, t: float, arms: float, eta: float) -> float:
+    """The largest index that an item of this η can have, of at most this variance."""
     m = min(max(f.mean(link.family, eta), link.low), link.high)
     variance = f.variance(link.family, min(m, link.peak))
-    index = _index(rule, link, m, info / (variance * (1.0 + info * widest)), t, arms)
+    index = _index(rule, link, m, 1.0 / (variance * doubt), t, arms)
     return index + 1e-12 * abs(index)
 
 
 @helper
-def _least(rule: Any, link: Link, kind: int, widest: float, t: float, arms: float, bar: float) -> float:
-    """An η below which no item of a class can reach the bar."""
-    info = 2.0 ** (0.5 * (kind - 128.0)) * (1.0 - 1e-9) if kind > 0 else 1e-300
+def _least(rule: Any, link: Link, doubt: float, t: float, arms: float, bar: float) -> float:
+    """An η below which no item of at most this variance can reach the bar."""
     high = f.natural(link.family, min(max(bar, link.low), link.high))
-    if _reach(rule, link, info, widest, t, arms, high) < bar:
+    if _reach(rule, link, doubt, t, arms, high) < bar:
         return math.inf if bar > link.high else high - 1e-9 * (1.0 + abs(high))
     width = 0.5
     low = high - width
-    while _reach(rule, link, info, widest, t, arms, low) >= bar:
+    while _reach(rule, link, doubt, t, arms, low) >= bar:
         if width > 1e12:
             return -math.inf
         high = low
@@ -106,7 +121,7 @@ def _least(rule: Any, link: Link, kind: int, widest: float, t: float, arms: floa
         low -= width
     for _ in range(_HALVINGS):
         middle = 0.5 * (low + high)
-        if _reach(rule, link, info, widest, t, arms, middle) >= bar:
+        if _reach(rule, link, doubt, t, arms, middle) >= bar:
             high = middle
         else:
             low = middle
@@ -139,30 +154,42 @@ def survey(
     """
     k, width, count = best.size, view.main.size, st.meta[COUNT]
     arms = float(count)
-    main, cross = view.main.astype(np.float32), view.cross.astype(np.float32)
-    most = levels.most
-    error = 0.0
+    single = np.float32
+    main, cross = view.main.astype(single), view.cross.astype(single)
+    error = levels.most[0]
     for q in range(width):
-        error += (abs(view.main[q]) + abs(view.cross[q])) * max(1.0, most[1])
-    error = (error + most[0]) * (width + 8.0) * 2.0**-23
-    whole = view.square + view.twice + view.rest
-    widest = most[2] * max(_largest(view.rest), _largest(whole)) + view.fresh
-    least, known = np.full(KINDS, -math.inf), np.zeros(KINDS, np.int64)
+        error += (abs(view.main[q]) + abs(view.cross[q])) * max(1.0, levels.most[1])
+    error *= (width + 8.0) * 2.0**-23
+    # an item's variance is convex in its kappa: it is below the line from kappa = 0 to kappa = 1
+    new, old = _bound(view.square + view.twice + view.rest, single), _bound(view.rest, single)
+    said, eta, fresh, doubt = (
+        np.empty(BLOCK, single),
+        np.empty(BLOCK, single),
+        np.empty(BLOCK, single),
+        np.empty(BLOCK, single),
+    )
+    kinds = doubt.view(np.int32)
+    edge = np.empty(1, np.int32)
+    edge_value = edge.view(single)
+    least, known = np.full(_CLASSES, -math.inf), np.zeros(_CLASSES, np.int64)
     found_features, values = np.empty(width, np.int64), np.empty(width)
-    said, eta = np.empty(BLOCK, np.float32), np.empty(BLOCK, np.float32)
     kept, ties = np.empty(k), np.empty(k, np.uint64)
     found, version, looked = 0, 1, 0
     for b in range(-(-count // BLOCK)):
-        kernels.coarse(main, cross, levels.blocks, b, said, eta)
+        kernels.coarse(main, cross, new, old, levels.blocks, b, said, eta, fresh, doubt)
         for j in range(min(BLOCK, count - b * BLOCK)):
-            i = b * BLOCK + j
-            kind = levels.kind[i]
+            kind = kinds[j] >> _SHIFT
             if eta[j] + error < least[kind]:
                 continue
-            if found == k and known[kind] < version:
-                least[kind] = _least(rule, link, kind, widest, t, arms, kept[k - 1])
-                known[kind] = version
+            i = b * BLOCK + j
+            if found == k:
+                if known[kind] < version:
+                    edge[0] = (kind + 1) << _SHIFT
+                    least[kind] = _least(rule, link, float(edge_value[0]) * (1.0 + 1e-6), t, arms, kept[k - 1])
+                    known[kind] = version
                 if eta[j] + error < least[kind]:
+                    continue
+                if _reach(rule, link, float(doubt[j]) * (1.0 + 1e-6), t, arms, float(eta[j]) + error) < kept[k - 1]:
                     continue
             if st.items[i]["hidden"] != 0 or not eligible(st, i, allowed):
                 continue

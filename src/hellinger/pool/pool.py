@@ -386,9 +386,7 @@ class Pool(Core, Generic[IdT]):
 
     # Learning -----------------------------------------------------------------------------------------
 
-    def record(
-        self, name: IdT, *, impressions: int = 0, rewards: float = 0.0, context: Features | None = None
-    ) -> None:
+    def record(self, name: IdT, *, impressions: int = 0, rewards: float = 0.0, context: Features | None = None) -> None:
         """Count impressions and rewards of one item: rewards alone for an impression that serve has counted.
 
         With a model, ``context`` is the one that the item was shown in.
@@ -536,7 +534,7 @@ class Pool(Core, Generic[IdT]):
         policy: PolicyLike | None = None,
         model: ModelLike | None = None,
     ) -> Pool[Any]:
-        """Return the pool that was saved; ``family``, ``policy`` and ``model`` are needed where its own have no spec."""
+        """Return the pool that was saved; ``family``, ``policy``, ``model`` are needed where its own have no spec."""
         from hellinger.pool import snapshot
 
         return snapshot.load(Path(path), family, policy, model)

@@ -99,9 +99,7 @@ def save(pool: Pool[Any], path: Path) -> None:
     part.replace(path)
 
 
-def load(
-    path: Path, family: Family | None, policy: PolicyLike | None = None, model: ModelLike | None = None
-) -> Pool:
+def load(path: Path, family: Family | None, policy: PolicyLike | None = None, model: ModelLike | None = None) -> Pool:
     """Read a pool; a file that is not exactly what :func:`save` wrote is refused."""
     from hellinger.pool.pool import Pool
 
@@ -136,7 +134,9 @@ def load(
         learn=header["learning"],
         model=model if model is not None or header["model"] is None else header["model"]["model"],
     )
-    require((pool._context is None) == (header["model"] is None), "model goes with a snapshot that has one", model=model)
+    require(
+        (pool._context is None) == (header["model"] is None), "model goes with a snapshot that has one", model=model
+    )
     same = pool.policy.spec == header["policy"]
     require(same, "policy is the one of the snapshot", policy=pool.policy.spec, snapshot=header["policy"])
     store = pool._store
