@@ -396,7 +396,7 @@ def test_a_damaged_snapshot_is_gone_around(tmp_path: Path) -> None:
 
 
 def test_what_others_wrote_is_looked_for_when_it_is_asked_for(tmp_path: Path) -> None:
-    """A content that another copy has just added is found without waiting for the next look."""
+    """An item that another copy has just added is found without waiting for the next look."""
 
     async def scenario() -> None:
         async with running(tmp_path, poll_ms=60_000) as (service, trouble):
@@ -412,7 +412,7 @@ def test_what_others_wrote_is_looked_for_when_it_is_asked_for(tmp_path: Path) ->
 
 
 def test_much_at_once_in_one_commit(tmp_path: Path) -> None:
-    """Contents come, are counted, hidden, changed, deleted and come again, all before the pools are settled."""
+    """Items come, are counted, hidden, changed, deleted and come again, all before the pools are settled."""
 
     async def scenario() -> None:
         async with running(tmp_path) as (service, _):
