@@ -1,4 +1,4 @@
-"""The library: score arms, drive a bandit, keep a pool of new contents."""
+"""The library: score arms, drive a bandit, keep a pool of new items."""
 
 from __future__ import annotations
 

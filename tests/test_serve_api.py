@@ -29,7 +29,7 @@ VARIANTS = ["hellinger-ucb", "kl-ucb", "ucb1"]
 
 @pytest.fixture(scope="module")
 def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
-    """One service for all tests that do not mind each other; each has contents with a tag of its own."""
+    """One service for all tests that do not mind each other; each has items with a tag of its own."""
     with running(tmp_path_factory.mktemp("api"), variants=VARIANTS, **LIMITS) as started:
         yield started
 
@@ -56,7 +56,7 @@ def refused(response: httpx.Response, status: int, code: str, *words: str) -> No
         assert word in error["error"]["message"], error
 
 
-# Contents -------------------------------------------------------------------------------------------------
+# Items ----------------------------------------------------------------------------------------------------
 
 
 def test_contents_are_added_and_changed(api: Api, tag: str) -> None:

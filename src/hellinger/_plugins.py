@@ -59,7 +59,7 @@ class Plugins:
         return any(point.value == target for point in self.offers.get(name, {}).values())
 
     def get(self, name: str) -> Any | None:
-        """What a package offers by this name; None where none does, or where it fails, which is said once."""
+        """What a package offers by this name; None where none does, or where it fails, with one warning."""
         if name not in self._loaded:
             self._loaded[name] = self._load(name)
         return self._loaded[name]

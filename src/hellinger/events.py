@@ -91,11 +91,11 @@ class Logged(NamedTuple):
     @property
     def fields(self) -> dict[str, Any]:
         """The body's fields, and of feedback what its key says."""
-        said = self.said
-        return said._asdict() if isinstance(said, FeedbackFields) else said
+        parsed = self.parsed
+        return parsed._asdict() if isinstance(parsed, FeedbackFields) else parsed
 
     @property
-    def said(self) -> FeedbackFields | dict[str, Any]:
+    def parsed(self) -> FeedbackFields | dict[str, Any]:
         """The fields; of feedback as a tuple, for loops over much of it."""
         read: dict[str, Any] = orjson.loads(self.body)
         if self.kind == "feedback":

@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Annotated
 import typer
 
 from hellinger.cli._app import app
-from hellinger.cli._interrupt import keeping
+from hellinger.cli._interrupt import discarding, keeping
 from hellinger.cli.log import DEFAULT, Database, opened
 from hellinger.cli.simulate import tracked
 from hellinger.errors import InputError, needs_extra, require
@@ -88,9 +88,7 @@ def _target(output: str, form: str) -> Iterator[IO[bytes]]:
         return
     path = Path(output)
     unfinished = path.with_name(f"{path.name}.unfinished")
-    try:
+    with discarding(unfinished):
         with unfinished.open("wb") as file:
             yield file
         unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)

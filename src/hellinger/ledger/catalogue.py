@@ -57,7 +57,7 @@ class Catalogue:
         self._tag_free: list[int] = []
         self.columns: dict[str, npt.NDArray[Any]] = {name: np.zeros(0, kind) for name, kind in _COLUMNS.items()}
         self.live = 0
-        """Contents that are shown."""
+        """Items that are shown."""
         self.newest = 0
         """Where in the log the last item was added."""
         self._added: npt.NDArray[np.int64] = np.zeros(0, np.int64)

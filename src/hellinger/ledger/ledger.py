@@ -76,7 +76,7 @@ def placed(events: Iterable[Logged]) -> Iterator[Placed]:
     for event in events:
         seq, key, kind, at, body = event
         try:
-            said = None if kind == "rank" else event.said
+            said = None if kind == "rank" else event.parsed
         except (ValueError, KeyError, TypeError) as error:
             raise EventError(seq, kind, key, f"its body is damaged ({error!r})") from error
         yield seq, ((key, kind, at, body), said)

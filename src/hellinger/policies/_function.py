@@ -42,7 +42,7 @@ def function_rule(function: IndexFunction) -> type[Rule]:
 
     The function takes an arm's reward sum, its plays and the round about to be played, and the number of arms if it
     has a fourth argument: numbers, not arrays. It returns the arm's index. numba compiles it if it can; otherwise it
-    is called as Python, which is said once.
+    is called as Python, with one warning.
     """
     try:
         made = _MADE.get(function)

@@ -33,7 +33,7 @@ class NewItemBody(Body):
 
 
 class ItemsBody(Body):
-    """Contents to add or to change."""
+    """Items to add or to change."""
 
     items: list[NewItemBody] = Field(min_length=1, fail_fast=True)
 
@@ -129,7 +129,7 @@ class ItemPage(BaseModel):
 
     items: list[ItemRow]
     since: str | None = Field(description="When `recent` begins: 12 to 24 hours ago, or when this copy started.")
-    total: int = Field(description="Contents that match.")
+    total: int = Field(description="Items that match.")
     next: str | None = Field(description="`cursor` of the next page; null on the last.")
 
 

@@ -43,7 +43,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
         401: "No key, or an unknown one.",
         403: "The key's role does not allow this.",
         413: "The body or a list in it is too large.",
-        415: "The body is not said to be JSON.",
+        415: "The Content-Type is not JSON.",
         422: "A field breaks a rule.",
         429: "Too many requests with this key.",
         503: "The store cannot be reached just now.",

@@ -1,4 +1,4 @@
-"""Contents: added, changed, hidden, looked at."""
+"""Items: added, changed, hidden, looked at."""
 
 from __future__ import annotations
 
