@@ -173,6 +173,7 @@ class Settings(BaseModel):
     rate_burst: int | None = _setting(
         "Access", None, "Requests a key may make at once; none: those of two seconds at rate_limit.", ge=1
     )
+    export_contexts: bool = _setting("Access", True, "Whether exports have the `context` of rankings.")
 
     # Limits -----------------------------------------------------------------------------------------
     max_body_bytes: int = _setting("Limits", 4 * 1024 * 1024, "Largest body of a request, in bytes.", ge=1024)
@@ -205,6 +206,13 @@ class Settings(BaseModel):
         "Limits", 1, "Most exports at the same time, each in a process of its own; beyond, 429.", ge=1
     )
     max_tags: int = _setting("Limits", 100, "Most tags of an item, or in `tags` of a ranking's body.", ge=0)
+    max_group_levels: int = _setting("Limits", 8, "Most levels of an item's `group`, from broad to narrow.", ge=0)
+    max_features: int = _setting(
+        "Limits", 64, "Most fields in the `features` of an item, or a ranking's `context`.", ge=0
+    )
+    max_features_bytes: int = _setting(
+        "Limits", 4096, "Largest `features` of an item, or `context` of a ranking, in bytes of JSON.", ge=2
+    )
     max_streams_per_key: int = _setting(
         "Limits", 10, "Most pages or programs that may follow `/v1/stream` at the same time with one key.", ge=1
     )
