@@ -7,10 +7,12 @@ milliseconds since 1970; and a ``body``, JSON text with the fields named here.
 kind        key                          body
 =========== ============================ ===========================================================================
 rank        request                      experiment, variant, policy, version, chance, segment, random, counted, phase,
-                                         since, user, placement, unit, through, items, scores, propensities
+                                         since, user, placement, unit, through, items, scores, propensities,
+                                         context: who asked, where that was said
 feedback    request/kind/item            points, late, happened; what the key says is among its fields
 seen        request/seen!/item           request, item
-item        item/token                   id, tags, expires_at, metadata: added, or changed where it was there already
+item        item/token                   id, tags, expires_at, metadata: added, or changed where it was there already;
+                                         group (from broad to narrow) and features, where it has them
 state       state/token                  id, state: hidden, shown, deleted, expired
 leave       leave/variant/since/item     variant, id, reason, impressions, rewards: left one variant's pool
 import      import/batch                 variant, segment, rows of item, impressions, rewards, from, to

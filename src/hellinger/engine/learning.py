@@ -57,7 +57,7 @@ def due(state: State) -> list[Due]:
                 there[list(ledger.gone.get(variant, ()))] = False
                 members = np.flatnonzero(there)
                 columns, tags = ledger.views(sources, segment), catalogue["tags"][members]
-                found.append(Due(variant, segment, after, rounds, columns, members, tags, list(catalogue.tag_sets)))
+                found.append(Due(variant, segment, after, rounds, columns, members, tags, list(catalogue.tags.values)))
     return found
 
 

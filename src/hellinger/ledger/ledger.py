@@ -20,6 +20,7 @@ from hellinger.experiment.names import MAIN
 from hellinger.ledger.catalogue import DELETED, EXPIRED, HIDDEN, SHOWN, STATES, Catalogue
 from hellinger.ledger.changes import Changes
 from hellinger.ledger.counts import Columns, Counts, Floats, Slots, added
+from hellinger.ledger.departed import Departed
 from hellinger.ledger.errors import EventError, UnknownKindError
 from hellinger.ledger.requests import Request, Requests, request_of
 from hellinger.ledger.series import RESOLUTIONS, TimeSeries
@@ -97,6 +98,8 @@ class Ledger:
         """Items that left a variant's pool by themselves: why, and with what."""
         self.priors: dict[tuple[str, str], tuple[int, dict[str, Any]]] = {}
         """What a variant has learned of all its items, by variant and segment: place in the log, and fields."""
+        self.departed = Departed()
+        """What forgotten items of groups had achieved."""
         self.series = TimeSeries()
         self.requests = Requests(cache)
         self.phases: list[dict[str, Any]] = []
@@ -184,6 +187,8 @@ class Ledger:
                         raise UnknownKindError(seq, kind, key, writer, version("hellinger"))
                     handler(self, seq, (at, said, body), changes)
                     forgets = self.catalogue.version
+                    if self.catalogue.dropped_groups:
+                        self._drop_groups(changes)
                 self.seq = seq
             self._count_gathered(changes)
         except EventError:
@@ -351,19 +356,27 @@ class Ledger:
     def _item(self, seq: int, event: tuple[int, dict[str, Any], str], changes: Changes) -> None:
         at, fields, body = event
         catalogue, name = self.catalogue, fields["id"]
-        tags, expires_at = tuple(fields["tags"]), fields["expires_at"] or 0
+        expires_at, features = fields["expires_at"] or 0, fields.get("features")
         slot = catalogue.slots.get(name)
+        fresh = slot is None
         if slot is None:
             slot = catalogue.add(name, since=seq, at=at)
             changes.items.add(slot)
-        else:
-            if catalogue.tags_of(slot) != tags:
-                changes.retagged.add(slot)
-            if catalogue["expires_at"][slot] != expires_at:
-                changes.items.add(slot)
-                if catalogue["state"][slot] == EXPIRED and not 0 < expires_at <= at:
-                    catalogue.set_state(slot, SHOWN, at)
-        catalogue.describe(slot, said=seq, tags=tags, expires_at=expires_at, body=body)
+        elif catalogue["expires_at"][slot] != expires_at:
+            changes.items.add(slot)
+            if catalogue["state"][slot] == EXPIRED and not 0 < expires_at <= at:
+                catalogue.set_state(slot, SHOWN, at)
+        other = catalogue.describe(
+            slot,
+            said=seq,
+            tags=tuple(fields["tags"]),
+            expires_at=expires_at,
+            body=body,
+            group=tuple(fields.get("group", ())),
+            features=orjson.dumps(features).decode() if features else "",
+        )
+        if other and not fresh:
+            changes.described.add(slot)
 
     def _state(self, _seq: int, event: tuple[int, dict[str, Any], str], changes: Changes) -> None:
         at, fields, _ = event
@@ -457,7 +470,17 @@ class Ledger:
 
     def _forget(self, _seq: int, event: tuple[int, dict[str, Any], str], changes: Changes) -> None:
         """Let go of items that have left; one that came back meanwhile, or is forgotten already, stays as it is."""
-        slots = self.catalogue.forget(event[1]["since"])
+        catalogue, since = self.catalogue, event[1]["since"]
+        grouped = [
+            slot
+            for place in dict.fromkeys(since)
+            if (slot := catalogue.left.get(place, -1)) >= 0 and catalogue["group"][slot]
+        ]  # those deleted have no group
+        if grouped:
+            groups = [catalogue.group_of(slot) for slot in grouped]
+            self.departed.add(groups, grouped, self.counts, len(catalogue.ids))
+            changes.departed.update(groups)
+        slots = catalogue.forget(since)
         if not slots:
             return
         for left in self.gone.values():
@@ -468,6 +491,14 @@ class Ledger:
             counts.clear(places)
         changes.items.update(slots)
         changes.forgotten.update(slots)
+
+    def _drop_groups(self, changes: Changes) -> None:
+        """Let go of what is known of groups that no item has any more."""
+        dropped = self.catalogue.dropped_groups
+        for group in dropped:
+            self.departed.drop(group)
+        changes.departed.update(dropped)
+        dropped.clear()
 
     def prior_place(self, variant: str, segment: str = "") -> int:
         """The place in the log of the prior in force, 0 where there is none."""

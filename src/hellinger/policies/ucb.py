@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from hellinger.errors import HellingerWarning, require
+from hellinger.errors import require, warn
 from hellinger.families import Family
 from hellinger.policies import _dispatch as d
 from hellinger.policies import balls, levels
@@ -90,11 +89,9 @@ def grid(family: Family, ball: balls.Ball, level: levels.Level) -> Ucb:
 def _hellinger_scale(c: float) -> float:
     require(0 < c <= 0.5, "0 < c <= 1/2", c=c)
     if c <= 0.25:
-        warnings.warn(
+        warn(
             f"c={c:g} is outside (1/4, 1/2]: a Hellinger ball this small explores less than the Lai–Robbins "
-            "bound allows on some problems, so that some runs never leave a wrong arm",
-            HellingerWarning,
-            stacklevel=4,
+            "bound allows on some problems, so that some runs never leave a wrong arm"
         )
     return c
 
@@ -227,3 +224,25 @@ def ada_ucb(family: Family, *, variance: float = 1.0, horizon: float | None = No
     """
     chosen = levels.get("ada", horizon=horizon, anytime=anytime)
     return grid(family, balls.get("gaussian", variance=variance), chosen)
+
+
+@named("linucb")
+def linucb(family: Family, *, alpha: float = 1.0) -> Rule:
+    """LinUCB: with a linear model the one of the literature, with any other, or none, its form.
+
+    Formula: m + α/√n; with a linear model 1/n is x′Σx.
+    Reference: Li, Chu, Langford & Schapire 2010, algorithms 1 and 2.
+    """
+    require(0 < alpha < math.inf, "0 < alpha", alpha=alpha)
+    return grid(family, balls.get("gaussian"), levels.get("constant", scale=0.5 * alpha * alpha))
+
+
+@named("c2ucb")
+def c2ucb(family: Family, *, dimension: float = 1.0) -> Rule:
+    """C²UCB: LinUCB for several places, with a width that grows with time as its theorem has it.
+
+    Formula: m + (√(d·log(20(1 + t))) + 1)/√n, d weights; with a linear model 1/n is x′Σx.
+    Reference: Qin, Chen & Zhu 2014, algorithm 1; Abbasi-Yadkori, Pál & Szepesvári 2011, theorem 2.
+    """
+    require(0 < dimension < math.inf, "0 < dimension", dimension=dimension)
+    return grid(family, balls.get("gaussian"), levels.get("ellipsoid", extra=dimension))

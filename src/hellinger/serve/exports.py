@@ -78,6 +78,7 @@ class Exports:
     def __init__(self, settings: Settings) -> None:
         self._database = settings.database
         self._most = settings.max_exports
+        self._contexts = settings.export_contexts
         self._under_way = 0
         self._running: set[Export] = set()
         self._stopping = asyncio.Event()
@@ -115,6 +116,8 @@ class Exports:
 
     def _start(self, form: Format, first: int | None, last: int | None) -> tuple[subprocess.Popen[bytes], IO[bytes]]:
         command = [sys.executable, "-m", "hellinger", "export", "--format", form, "--output", "-"]
+        if not self._contexts:
+            command.append("--no-contexts")
         for flag, at in (("--since", first), ("--until", last)):
             if at is not None:
                 command += [flag, datetime.fromtimestamp(min(max(at, _FIRST), _LAST) / 1000, UTC).isoformat()]
