@@ -12,12 +12,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import httpx
 import numpy as np
 import pytest
 
 from hellinger.cli import _app
 from hellinger.cli._app import console
+from hellinger.cli._service import answering
 from hellinger.cli.experiment import experiment_table
+from hellinger.client import UnreachableError
+from hellinger.errors import InputError
 from hellinger.lab import Result, simulate
 
 Answer = tuple[int, str, str]
@@ -95,6 +99,15 @@ def test_one_ranking_that_waits_is_one() -> None:
     with console.capture() as captured:
         console.print(experiment_table(raw | {"open_requests": 1, "guardrail": None}))
     assert "1 ranking may still be rewarded" in captured.get()
+
+
+def test_a_slow_service_is_not_a_missing_one() -> None:
+    for cause, words in (
+        (httpx.ReadTimeout(""), "has not answered within 60 s"),
+        (httpx.ConnectError(""), "no service"),
+    ):
+        with pytest.raises(InputError, match=words), answering("http://127.0.0.1:9"):
+            raise UnreachableError("the service must answer") from cause
 
 
 def test_arguments_of_policies_arrive(command: Command) -> None:
