@@ -246,7 +246,7 @@ def test_a_prior_survives_json_exactly() -> None:
         ({"plays": -1.0}, ["0 <= plays", "-1.0"]),
         ({"shares": (0.5, 0.5)}, ["below 1 together", "(0.5, 0.5)"]),
         ({"shares": (-0.1,)}, ["none negative", "-0.1"]),
-        ({"shares": (0.1,) * 5}, ["at most 4 shares"]),
+        ({"shares": (0.1,) * 9}, ["at most 8 shares"]),
     ],
 )
 def test_what_cannot_be_a_prior_is_refused(changes: dict[str, Any], words: list[str]) -> None:

@@ -331,7 +331,7 @@ def test_half_life_and_window_have_groups_too() -> None:
         ("", "not empty"),
         (("a", ""), "not empty"),
         (7, "a name that is not empty"),
-        (("a", "b", "c", "d", "e"), "at most 4 levels"),
+        (tuple("abcdefghi"), "at most 8 levels"),
         (["a"], "one for each of 2"),
         ([["a"], ["b"]], "tuple"),
     ],

@@ -31,7 +31,7 @@ __all__ = ["MOST_LEVELS", "GroupSums", "fit_shares", "likelihood", "mark_of", "s
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-MOST_LEVELS = 4
+MOST_LEVELS = 8
 _LEAST_GAIN = 0.1
 """Logarithm of how many times more likely the items must be with shares than without, for each level."""
 _MOST_SHARE = 0.98
