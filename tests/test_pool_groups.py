@@ -90,7 +90,7 @@ class Plain:
         k = worth + max(w, 0.0)
         step = near((worth * mean + y) / k, self.mean, 32)
         odds = 2 ** (step / 32) * self.mean / (1 - self.mean)
-        known = self.t * 2 ** (math.floor(math.log2(k / self.t) * 8 + 0.5) / 8)
+        known = self.t * 2 ** (math.floor(math.log2(min(k / self.t, 1e9)) * 8 + 0.5) / 8)
         return odds / (1 + odds), 1 / (1 / known + v)
 
     def priors(self, name: Any) -> tuple[float, float]:
