@@ -112,6 +112,34 @@ class Regression:
         self._rescale()
         self._refresh(first, self.count)
 
+    def put(self, slot: int, features: Features | None = None) -> None:
+        """Put a new item at a place of the owner's choice; what was there before is forgotten.
+
+        For owners whose places are their own and are used again; they leave :meth:`remove` alone.
+        """
+        require(slot >= 0, "0 <= slot", slot=slot)
+        if self.model.shared and features:
+            self.things.learn([features])
+        first = min(slot, self.count)
+        if slot >= self.count:
+            self.count = slot + 1
+            self._make_room()
+            self._levels.row[first:] = -1
+            for column in self._raw.values():
+                column[first : self.count] = np.nan
+        levels = self._levels
+        if levels.row[slot] >= 0:
+            self._free(int(levels.row[slot]))
+        levels.pulls[slot], levels.sums[slot], levels.row[slot] = 0.0, 0.0, -1
+        levels.blocks[slot // BLOCK, :, slot % BLOCK] = 0.0
+        for column in self._raw.values():
+            column[slot] = np.nan
+        if self.model.shared:
+            self._reshape()
+            self._write(slot, [{} if features is None else features])
+            self._rescale()
+        self._refresh(first, slot + 1)
+
     def remove(self, slots: Slots) -> None:
         """Take items out, the last in each case moving to the place left; places from the greatest to the least."""
         levels = self._levels
