@@ -1,7 +1,7 @@
 """Clicks and times where people and items have features, beside bayesianbandits, mabwiser and VowpalWabbit, in one run.
 
-``python benchmarks/contextual.py [--data FOLDER] [--runs 3] --results FILE``: half an hour the first time, nearly all of it
-the other libraries'. Runs are kept in ``--out``; begun again there, it goes on where it ended. Everybody meets the
+``python benchmarks/contextual.py [--data FOLDER] [--runs 3] --results FILE``: half an hour the first time, nearly all
+of it the other libraries'. Runs are kept in ``--out``; begun again there, it goes on where it ended. All meet the
 same people, items and clicks: the other libraries live in a process and an environment of their own, and the one site
 of this project asks them to fill its pages. Each has the settings of its documents, and one that suits such problems:
 
@@ -47,6 +47,7 @@ PEERS = HERE.parent / ".venv-contextual"
 PYTHON = str(PEERS / "bin" / "python")
 RUNS = 3
 MARKS = (100, 200, 500)
+"""Pages at which clicks are counted; four times as many of headlines, which are clicked once in fifty times."""
 ITEMS = (100, 1000, 10_000)
 EDITION = 1
 """Of contextual_peers.py: to be raised where its players change, so that their kept runs are not taken."""
@@ -61,9 +62,20 @@ PEER_KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "VowpalWabbit, ε-greedy": ("VowpalWabbit", {"options": "-q UA"}),
     "VowpalWabbit, SquareCB": ("VowpalWabbit", {"options": "-q UA --squarecb"}),
 }
-PROBLEMS = ("jester", "coat", "upworthy", "synthetic(items=300)")
-OURS = "cold-start(model=logistic)"
-BESIDE = ("cold-start", "thompson", "hellinger-ucb")
+MODEL, GROUPS = "cold-start(model=logistic)", "cold-start(groups=true)"
+OURS = {
+    "jester": MODEL,
+    "coat": MODEL,
+    "upworthy(items=100, arrivals=20, impressions=20)": GROUPS,
+    "synthetic(items=300)": MODEL,
+}
+"""Problems, and what a user would be told to take there: groups where the people are unknown."""
+BESIDE = (MODEL, "cold-start", "thompson", "hellinger-ucb")
+
+
+def marks(spec: str) -> tuple[int, ...]:
+    """Checkpoints of a problem."""
+    return tuple(4 * mark for mark in MARKS) if spec.startswith("upworthy") else MARKS
 
 
 class PeerPlayer(PagePlayer):
@@ -74,8 +86,13 @@ class PeerPlayer(PagePlayer):
         alone = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
         command = [PYTHON, str(HERE / "contextual_peers.py")]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=alone)
-        people, items = ([dict(each) for each in these] for these in (problem.contexts, problem.features))
-        self._send(kind, people, items, problem.site.items, settings)
+        site = problem.site
+        days = 4 * MARKS[-1] * site.slots // site.day + 1 if site.arrivals else 0
+        items = [dict(each) for each in problem.features[: site.items + site.arrivals * days]]
+        for features, group in zip(items, problem.groups, strict=False):
+            if group not in features.values():
+                features["group"] = group
+        self._send(kind, [dict(each) for each in problem.contexts], items, site.items, settings)
 
     def _send(self, *words: Any) -> None:
         assert self._process.stdin is not None
@@ -123,20 +140,23 @@ class PeerRun:
     number: int
 
     lasting: ClassVar[bool] = True
-    steps: ClassVar[int] = MARKS[-1]
+
+    @property
+    def steps(self) -> int:
+        return marks(self.problem)[-1]
 
     @property
     def key(self) -> str:
-        words = (EDITION, PEER_KINDS[self.name], self.digest, self.number, MARKS)
+        words = (EDITION, PEER_KINDS[self.name], self.digest, self.number, marks(self.problem))
         return sha256(repr(words).encode()).hexdigest()[:32]
 
     def empty(self) -> PeerOutcome:
-        return PeerOutcome(np.zeros(len(MARKS)))
+        return PeerOutcome(np.zeros(len(marks(self.problem))))
 
     def play(self) -> PeerOutcome:
         problem = load_problem(self.problem, self.data)
         player = PeerPlayer(problem, *PEER_KINDS[self.name])
-        outcome = play_pages(problem, player, MARKS, seed=run_seed(0, self.number))
+        outcome = play_pages(problem, player, marks(self.problem), seed=run_seed(0, self.number))
         player.end()
         return PeerOutcome(outcome.expected)
 
@@ -159,12 +179,13 @@ def clicks(data: str, runs: int, jobs: int, kept: Path) -> Clicks:
     """Everybody on every problem."""
     tasks: list[PeerRun | ContextRun] = []
     for number in range(runs):
-        for spec in PROBLEMS:
+        for spec in OURS:
             made = load_problem(spec, where := None if spec.startswith("synthetic") else data)
-            setting = Setting(MARKS[-1], 0, 0, "random", made.site.slots)
-            ours = [Contender("oracle", ""), *(Contender.read(each) for each in dict.fromkeys((*BESIDE, OURS)))]
+            setting = Setting(marks(spec)[-1], 0, 0, "random", made.site.slots)
+            ours = [Contender("oracle", ""), *(Contender.read(each) for each in dict.fromkeys((*BESIDE, OURS[spec])))]
             tasks += [
-                ContextRun(each, spec, where, made.digest, setting, MARKS, len(made.features), number) for each in ours
+                ContextRun(each, spec, where, made.digest, setting, marks(spec), len(made.features), number)
+                for each in ours
             ]
             tasks += [PeerRun(name, spec, where, made.digest, number) for name in PEER_KINDS]
     found: Clicks = {}
@@ -234,36 +255,35 @@ def report_clicks(found: Clicks, results: Results) -> None:
     """A table for each problem, and the least lead over anybody."""
     least: list[tuple[float, str]] = []
     panels: list[figures.SharePanel] = []
-    for spec in PROBLEMS:
-        ours = found[spec, OURS]
+    for spec in OURS:
+        ours = found[spec, OURS[spec]]
         rows: list[tuple[str, ...]] = []
         means = {name: clicked.mean(axis=0) for (where, name), clicked in found.items() if where == spec}
         for name, _ in sorted(means.items(), key=lambda each: -float(each[1][-1])):
             theirs = found[spec, name]
             cells = [f"{value:,.0f}" for value in theirs.mean(axis=0)]
             ratio = ""
-            if name not in (OURS, "oracle"):
+            if name not in (OURS[spec], "oracle"):
                 value, low, high = paired_ratio(ours[:, -1].tolist(), theirs[:, -1].tolist())
                 ratio = f"{value:.2f} ({low:.2f} … {high:.2f})"
             if name in PEER_KINDS:
                 leads = ours.mean(axis=0)[1:] / theirs.mean(axis=0)[1:]
-                least.append((float(leads.min()), f"{spec}, {name}, {MARKS[1 + int(leads.argmin())]} pages"))
+                least.append((float(leads.min()), f"{spec}, {name}, {marks(spec)[1 + int(leads.argmin())]:,} pages"))
             shown = f"`{name}`" if name not in PEER_KINDS and name != "oracle" else name
-            rows.append((f"**{shown}**" if name == OURS else shown, *cells, ratio))
+            rows.append((f"**{shown}**" if name == OURS[spec] else shown, *cells, ratio))
         lines = {
-            name: np.column_stack([MARKS, means[name] / means["oracle"]])
-            for name in (OURS, *BESIDE, *PEER_KINDS)
+            name: np.column_stack([marks(spec), means[name] / means["oracle"]])
+            for name in (MODEL, GROUPS, *BESIDE, *PEER_KINDS)
             if name in means
         }
         panels.append(figures.SharePanel(spec.partition("(")[0], lines))
-        columns = ("", *(f"{mark:,} pages" for mark in MARKS), f"ours ÷ this, at {MARKS[-1]:,}")
+        columns = ("", *(f"{mark:,} pages" for mark in marks(spec)), f"ours ÷ this, at {marks(spec)[-1]:,}")
         show(f"Clicks, {spec}", columns, rows)
         results.table(spec.partition("(")[0], columns, rows)
-    results.picture(
-        "contextual", "draw_shares", panels=panels, of="the oracle's", first=OURS, columns=2, traffic="pages"
-    )
+    drawn = {"of": "the oracle's", "first": MODEL, "columns": 2, "traffic": "pages"}
+    results.picture("contextual", "draw_shares", panels=panels, **drawn)
     ahead = sum(value > 1 for value, _ in least)
-    console.print(f"Ahead at every checkpoint after {MARKS[0]} pages: {ahead} of {len(least)} (data set × peer)")
+    console.print(f"Ahead at every checkpoint after the first: {ahead} of {len(least)} (data set × peer)")
     for value, where in sorted(least)[:6]:
         console.print(f"least lead: {value:.3f}, {where}")
     results.value("pairs", len(least))
@@ -306,7 +326,7 @@ def main() -> None:
     install()
     results = Results(options.results, _command(options.runs))
     results.value("runs", options.runs)
-    report_times(results, (OURS, "cold-start"))
+    report_times(results, (MODEL, "cold-start"))
     report_clicks(clicks(options.data, options.runs, options.jobs, options.out), results)
     results.write()
 

@@ -31,29 +31,33 @@ ORACLE = "oracle"
 
 
 class Contender(NamedTuple):
-    """A policy under the name that it was given by, and the model through which it knows people and items."""
+    """A policy under the name that it was given by, and what it knows of people and items: a model, items' groups."""
 
     spec: str
     policy: str
     model: str = ""
+    groups: bool = False
 
     @classmethod
     def read(cls, spec: str) -> Contender:
-        """Take the model out of a policy's spec.
+        """Take what is the pool's out of a policy's spec.
 
         >>> Contender.read("cold-start(model=logistic)")
-        Contender(spec='cold-start(model=logistic)', policy='cold-start', model='logistic')
+        Contender(spec='cold-start(model=logistic)', policy='cold-start', model='logistic', groups=False)
         """
         name, arguments = parse_spec(spec)
         model = arguments.pop("model", "")
         require(isinstance(model, str), "model is the spec of a model", model=model)
-        return cls(spec, policy(format_spec(name, arguments)).spec, models.get(str(model)).spec if model else "")
+        groups = arguments.pop("groups", False)
+        require(isinstance(groups, bool), "groups is true or false", groups=groups)
+        made = policy(format_spec(name, arguments))
+        return cls(spec, made.spec, models.get(str(model)).spec if model else "", bool(groups))
 
     def player(self, problem: ContextualProblem, seed: int) -> PagePlayer:
         """Somebody who fills pages by it; the oracle has no policy."""
         if not self.policy:
             return PersonOracle(problem)
-        return PersonPool(problem, policy(self.policy), model=self.model or None, seed=seed)
+        return PersonPool(problem, policy(self.policy), model=self.model or None, groups=self.groups, seed=seed)
 
 
 class PagesOutcome(NamedTuple):

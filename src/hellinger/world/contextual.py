@@ -188,12 +188,24 @@ class PersonPool(PagePlayer):
         By which it ranks.
     model
         Spec of the model that people and items are known by; None for counts alone.
+    groups
+        Whether items are added with their groups.
     seed
         For ties and draws.
     """
 
-    def __init__(self, problem: ContextualProblem, policy: Policy, *, model: str | None = None, seed: int = 0) -> None:
+    def __init__(
+        self,
+        problem: ContextualProblem,
+        policy: Policy,
+        *,
+        model: str | None = None,
+        groups: bool = False,
+        seed: int = 0,
+    ) -> None:
         super().__init__(problem)
+        require(bool(problem.groups) or not groups, "the problem has groups", problem=problem.name)
+        self._groups = groups
         self._pool: Pool[int] = Pool(policy, model=model)
         self._model = model is not None
         self._seed = seed
@@ -203,7 +215,8 @@ class PersonPool(PagePlayer):
 
     def _add(self, places: Ints, items: Ints) -> None:
         features = [self.problem.features[item] for item in items.tolist()] if self._model else None
-        self._pool.add(places, features=features)
+        groups = [self.problem.groups[item] for item in items.tolist()] if self._groups else None
+        self._pool.add(places, features=features, group=groups)
 
     def _context(self, person: int) -> Features | None:
         return self.problem.contexts[person] if self._model else None
