@@ -205,6 +205,7 @@ def test_every_route_has_a_method(tmp_path: Path) -> None:
             client.phases,
             client.change_experiment,
             client.series,
+            client.positions,
             client.rank,
             lambda: client.add_items([name]),
             lambda: client.item(name),

@@ -105,6 +105,18 @@ def _note(n: float, s: float, key: tuple[str, str], gone: float = 0.0) -> Callab
     return lambda ledger: ledger.counts[key].add(np.array([0]), np.array([n]), np.array([s]), gone)
 
 
+def _lack(slot: int) -> Callable[[Ledger], None]:
+    return lambda ledger: ledger.counts["one", ""].lack(np.array([slot]), np.array([0.5]))
+
+
+def _curve(ledger: Ledger) -> None:
+    ledger.curve = 3, {"looked": [1.0, 0.5]}
+
+
+def _look(ledger: Ledger) -> None:
+    ledger.looks.note(0b1, 1, 1.0)
+
+
 def _drop_counts(ledger: Ledger) -> None:
     del ledger.counts["two", "tablet"]
 
@@ -164,6 +176,10 @@ TAMPERINGS = {
     "impression": _note(1, 0, ("one", "")),
     "reward": _note(0, 2.0**-20, ("one", "")),
     "imported": _note(1, 0, ("", "")),
+    "worth": _lack(0),
+    "worth of deleted ones": _lack(-1),
+    "curve": _curve,
+    "looks": _look,
     "moved": _move,
     "dropped": _drop_counts,
     "rounds": _note(0, 0, ("one", ""), 1.0),

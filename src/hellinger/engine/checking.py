@@ -75,6 +75,7 @@ async def portrait(service: Service) -> AsyncIterator[bytes]:
                         "through": ranking.through,
                         "items": list(ranking.items),
                         "counted": ranking.counted,
+                        "worth": ranking.worth,
                     }
                     for name, ranking in desk.state.overlay.rankings.items()
                 ],

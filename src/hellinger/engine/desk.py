@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from hellinger.engine import learning as learned
+from hellinger.engine import positions as places
 from hellinger.engine.dates import Dates
 from hellinger.engine.drafts import WRITER, Draft, DraftRow, FeedbackRow, Query, Sorted, item_draft, state_draft
 from hellinger.engine.draws import Draws
@@ -28,6 +29,8 @@ from hellinger.events import Logged, new_request, new_token
 from hellinger.experiment import Split
 from hellinger.ledger import MAIN, Ledger, Request, UnknownKindError, placed
 from hellinger.ledger.ledger import Placed
+from hellinger.ledger.looks import ties_of
+from hellinger.ledger.requests import amounts_of
 from hellinger.pool import Leaving, Ranked
 
 __all__ = ["Desk"]
@@ -66,6 +69,9 @@ class Desk:
         Share of rankings drawn uniformly at random, for evaluation offline.
     forget_after
         Milliseconds after which an item that expired or was deleted leaves memory; None for never.
+    positions
+        What an impression is worth at each position: ``"learned"`` from the log, once known well enough; ``"none"``
+        for one each; or figures. Confirmed impressions are worth one each: they were looked at.
     seed
         With the state it fixes the choice of variants, the rankings drawn, and the order of ties.
     """
@@ -84,6 +90,7 @@ class Desk:
         max_kinds: int = 16,
         random_share: float = 0.0,
         forget_after: int | None = None,
+        positions: places.Setting = "learned",
         seed: int | None = None,
         enough: float | None = None,
         leaving: Leaving | None = None,
@@ -98,7 +105,10 @@ class Desk:
         """The catalogue's version when items were last to be forgotten: one event at a time is on its way."""
         self.seed = secrets.randbits(64) if seed is None else seed
         self.leaving = (leaving or Leaving()).check()
-        self._rules = counted, random_share, window, self.weights, enough, leaving
+        self.positions = positions
+        self._worth: tuple[int, tuple[int, ...]] = -1, ()
+        """The place in the log of the curve in force, and what impressions are worth by it."""
+        self._rules = counted, random_share, window, self.weights, enough, leaving, positions
         split = split or Split(dict.fromkeys(variants, 1.0))
         self._salt = split.salt
         self._first = {
@@ -174,6 +184,23 @@ class Desk:
 
     # Ranking ------------------------------------------------------------------------------------------
 
+    def worth(self, k: int) -> tuple[int, ...]:
+        """What an impression is worth from now on at each of k positions, in steps; nothing if each is worth one."""
+        place, fields = self.ledger.curve
+        if self._worth[0] != place:
+            self._worth = place, self._steps(fields)
+        steps = self._worth[1]
+        if len(steps) < k and steps:
+            steps = (*steps, *(k - len(steps)) * steps[-1:])
+        return steps[:k]
+
+    def _steps(self, fields: Mapping[str, Any]) -> tuple[int, ...]:
+        if not self.counted or self.positions == "none":
+            return ()
+        if self.positions == "learned":
+            return places.steps_of(fields["looked"]) if fields.get("known") else ()
+        return places.steps_of([float(each) for each in self.positions])
+
     def rank(self, query: Query, at: int, name: str | None = None) -> Draft:
         """Rank for one request, and count what it shows; the draft is to be logged, and has what to answer.
 
@@ -188,6 +215,7 @@ class Desk:
         segment = query.segment or ""
         drawn = self.random_share > 0 and draws.random() < self.random_share
         propensities: float | list[float] | None = None
+        steps = self.worth(query.k)
         chosen: list[Any] = []
         scores: Sequence[float | None] = []
         if len(state.pools.of(variant)) == 0:
@@ -197,12 +225,16 @@ class Desk:
             chosen, scores = [one.id for one in ranked], [one.score for one in ranked]
         else:
             filters = self._filters(variant, query)
-            chosen, scores = state.pools.pick(variant, segment, query.k, count=count, seed=draws.word(), **filters)
+            amounts = amounts_of(steps) if steps else None
+            chosen, scores = state.pools.pick(
+                variant, segment, query.k, count=count, worth=amounts, seed=draws.word(), **filters
+            )
             propensities = None if variant in self._stochastic else 1.0
         if math.inf in scores:  # which JSON has no word for
             scores = [None if score == math.inf else score for score in scores]
         rid, items = name or new_request(at), list(map(ledger.catalogue.ids.__getitem__, chosen))
         unit = self.routing.unit(rid if query.user is None else query.user) if sticky else -1
+        worth = steps[: len(items)]
         fields = {
             "experiment": experiment,
             "variant": variant,
@@ -213,6 +245,7 @@ class Desk:
             "random": drawn,
             "counted": self.counted,
             "phase": phase,
+            **({"worth": worth} if worth else {}),
             "since": ledger.catalogue["since"][chosen].tolist() if chosen else [],  # after what many have in common
             "user": query.user,
             "placement": query.placement,
@@ -222,6 +255,8 @@ class Desk:
             "scores": scores,
             "propensities": propensities,
         }
+        if ties := ties_of(fields):
+            fields["ties"] = ties
         if name is not None:
             self.named[rid] = fields
         else:
@@ -238,6 +273,8 @@ class Desk:
                 counted=self.counted,
                 phase=phase,
                 unit=unit,
+                worth=worth,
+                ties=ties,
             )
             state.open(rid, request, served=count and self.random_share == 0)
         return Draft.of(rid, "rank", at, fields)
@@ -357,8 +394,11 @@ class Desk:
             self.pools.sweep()
 
     def learn(self, at: int) -> list[Draft]:
-        """Drafts of priors that are due to be fitted anew."""
-        return [learned.fit(wanted, at) for wanted in learned.due(self.state)]
+        """Drafts of priors that are due to be fitted anew, and of how much positions are looked at."""
+        drafts = [learned.fit(wanted, at) for wanted in learned.due(self.state)]
+        if places.due(self.ledger):
+            drafts.append(places.draft(self.ledger.looks.rewards, self.ledger.curve[0], at))
+        return drafts
 
     # The log ------------------------------------------------------------------------------------------
 

@@ -56,7 +56,7 @@ def due(state: State) -> list[Due]:
                 there = catalogue["state"][: len(catalogue.ids)] <= HIDDEN
                 there[list(ledger.gone.get(variant, ()))] = False
                 members = np.flatnonzero(there)
-                columns, tags = ledger.views(sources, segment), catalogue["tags"][members]
+                columns, tags = ledger.views(sources, segment, worth=True), catalogue["tags"][members]
                 found.append(Due(variant, segment, after, rounds, columns, members, tags, list(catalogue.tag_sets)))
     return found
 
@@ -64,13 +64,13 @@ def due(state: State) -> list[Due]:
 def fit(wanted: Due, at: int) -> Draft:
     """Fit a prior; it may take some time, and any thread may do it."""
     n, s = added(((n[wanted.members], s[wanted.members]) for n, s in wanted.columns), wanted.members.size)
-    rewards = np.minimum(s, n)  # a reward counted meanwhile may be there before its impression
+    n = np.maximum(n, s)  # impressions may be worth less than what they earned: see the pool's index
     fields = {
         "variant": wanted.variant,
         "segment": wanted.segment,
         "after": wanted.after,
         "rounds": wanted.rounds,
-        "prior": fit_prior(rewards, n, tags=wanted.tags, tag_sets=wanted.tag_sets).state(),
+        "prior": fit_prior(s, n, tags=wanted.tags, tag_sets=wanted.tag_sets).state(),
         "writer": WRITER,
     }
     return Draft.of(f"prior/{wanted.variant}/{wanted.segment}/{wanted.after}", "prior", at, fields)

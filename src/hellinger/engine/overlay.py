@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from hellinger._arrays import grown
 from hellinger.ledger import Floats, Request, Slots, joined
@@ -18,36 +18,43 @@ _MOST = 500
 
 
 class _Shown:
-    """How often each item was shown, by slot; what is added and removed is counted when it is asked for, or is much."""
+    """What each item's impressions are worth, by slot; what comes and goes is counted when asked for, or when much."""
 
     __slots__ = ("_less", "_more", "_n", "rounds")
 
     def __init__(self) -> None:
-        self._n: npt.NDArray[np.intc] = np.zeros(0, np.intc)
-        self.rounds = 0
-        self._more: list[array[int]] = []
-        self._less: list[array[int]] = []
+        self._n: Floats = np.zeros(0)
+        self.rounds = 0.0
+        self._more: list[tuple[array[int], Floats | None]] = []
+        self._less: list[tuple[array[int], Floats | None]] = []
 
-    def add(self, slots: array[int]) -> None:
-        self.rounds += len(slots)
-        self._more.append(slots)
+    def add(self, ranking: Request) -> None:
+        part = ranking.slots, ranking.amounts
+        self.rounds += len(ranking.slots) if part[1] is None else float(part[1].sum())
+        self._more.append(part)
 
-    def remove(self, slots: array[int]) -> None:
-        self.rounds -= len(slots)
-        self._less.append(slots)
+    def remove(self, ranking: Request) -> None:
+        part = ranking.slots, ranking.amounts
+        self.rounds -= len(ranking.slots) if part[1] is None else float(part[1].sum())
+        self._less.append(part)
         if len(self._less) > _MOST:
             self._count()
 
     def _count(self) -> None:
-        for parts, amount in ((self._more, np.intc(1)), (self._less, np.intc(-1))):
+        for parts, sign in ((self._more, 1.0), (self._less, -1.0)):
             if parts:
-                slots = joined(parts)
-                slots = slots[slots >= 0]  # an item that was asked for may be unknown to a new ledger
+                slots = joined([slots for slots, _ in parts])
+                there = slots >= 0  # an item that was asked for may be unknown to a new ledger
+                amounts: Any = sign
+                if any(its is not None for _, its in parts):
+                    each = [np.ones(len(part)) if its is None else its for part, its in parts]
+                    amounts = sign * np.concatenate(each)[there]
+                slots = slots[there]
                 self._n = grown(self._n, int(slots.max(initial=-1)) + 1)
-                np.add.at(self._n, slots, amount)
+                np.add.at(self._n, slots, amounts)
                 parts.clear()
 
-    def of(self, slots: Slots) -> npt.NDArray[np.intc]:
+    def of(self, slots: Slots) -> Floats:
         self._count()
         self._n = grown(self._n, int(slots.max(initial=-1)) + 1)
         return self._n[slots]
@@ -78,7 +85,7 @@ class Overlay:
             for key in _keys(ranking):
                 if key not in self._shown:
                     self._shown[key] = _Shown()
-                self._shown[key].add(ranking.slots)
+                self._shown[key].add(ranking)
 
     def remove(self, name: str) -> bool:
         """Count a ranking no longer, for the ledger does; whether it was here."""
@@ -87,7 +94,7 @@ class Overlay:
             return False
         if ranking.counted and ranking.slots:
             for key in _keys(ranking):
-                self._shown[key].remove(ranking.slots)
+                self._shown[key].remove(ranking)
         return True
 
     def look_up(self, slots_of: Callable[[Request], object]) -> None:
@@ -97,15 +104,15 @@ class Overlay:
             slots_of(ranking)
             self.add(name, ranking)
 
-    def rounds(self, variants: Iterable[str], segment: str = "") -> int:
-        """Impressions of some variants, in one segment or in all traffic."""
+    def rounds(self, variants: Iterable[str], segment: str = "") -> float:
+        """What the impressions of some variants are worth, in one segment or in all traffic."""
         return sum(self._shown[key].rounds for name in variants if (key := (name, segment)) in self._shown)
 
     def add_to(self, n: Floats, slots: Slots, variants: Iterable[str], segment: str = "") -> None:
-        """Add the impressions of these items to an array."""
+        """Add what the impressions of these items are worth to an array."""
         for name in variants:
             shown = self._shown.get((name, segment))
-            if shown is not None and shown.rounds:
+            if shown is not None:
                 n += shown.of(slots)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from hellinger.engine.overlay import Overlay
 from hellinger.engine.specs import ORDERS
-from hellinger.ledger import COMMON, HIDDEN, SHOWN, Changes, Columns, Ledger, Request, Slots, starting
+from hellinger.ledger import COMMON, HIDDEN, SHOWN, Changes, Columns, Floats, Ledger, Request, Slots, starting
 from hellinger.policies import Prior
 from hellinger.pool import Departure, Leaving, Pool
 from hellinger.pool.segments import enough_for
@@ -155,27 +155,31 @@ class Pools:
         return self._update(variant, segment) if self._of[variant, segment].number <= SLICE else pool
 
     def pick(
-        self, variant: str, segment: str, k: int, *, count: bool, **filters: Any
+        self, variant: str, segment: str, k: int, *, count: bool, worth: Floats | None = None, **filters: Any
     ) -> tuple[list[Any], Sequence[float]]:
-        """The best k for a segment, and their indices; counted, if so asked, in every pool that they concern."""
+        """The best k for a segment, and their indices; counted, if so asked, in every pool that they concern.
+
+        ``worth``: what an impression counts in each of k places, one if not given.
+        """
         decides = self.deciding(variant, segment)
         count = count and self.variants[variant] not in ORDERS
-        names, scores = decides.pick(k, count=count, **filters)
+        names, scores = decides.pick(k, count=count, worth=worth, **filters)
         if count and names:
             if segment:
-                self._count_elsewhere(variant, segment, decides, names)
+                its = np.ones(len(names)) if worth is None else worth[: len(names)]
+                self._count_elsewhere(variant, segment, decides, names, its)
             self._collect(variant)
         return names, scores
 
-    def _count_elsewhere(self, variant: str, segment: str, decides: Pool, names: list[Any]) -> None:
+    def _count_elsewhere(self, variant: str, segment: str, decides: Pool, names: list[Any], worth: Floats) -> None:
         for _, derived in self._counting(variant, segment):
             if derived.pool is decides:
                 continue
             if derived.number:  # it looks them up later, when ledger or overlay have this ranking
                 derived.expect(np.array(names, np.int64))
-                derived.pool.rounds += len(names)
+                derived.pool.rounds += float(worth.sum())
             else:
-                derived.pool.record_many(names, 1)
+                derived.pool.record_many(names, worth)
 
     def each(self) -> Iterator[tuple[str, str, Pool]]:
         """Every pool that ranks, with its variant and segment, ``""`` for all traffic."""
@@ -263,7 +267,7 @@ class Pools:
     def _make(self, variant: str, segment: str) -> None:
         leaving, order = None if segment else self.leaving, ORDERS.get(self.variants[variant])
         if order is None:
-            pool = Pool(self.variants[variant], leaving=leaving, learn="given")
+            pool = Pool(self.variants[variant], leaving=leaving, learn="given", weighted=True)
         else:  # items without counts are all alike: their order is that of ties
             pool = Pool("ucb1", ties=order, leaving=leaving)
         derived = self._of[variant, segment] = _Derived(pool)
@@ -363,16 +367,17 @@ class Pools:
         return [variant, COMMON, starting(variant)]
 
     def sums(self, variant: str, slots: Slots, segment: str = "") -> Columns:
-        """Impressions and rewards of these items, as a variant has to count them."""
+        """What the impressions of these items are worth, and their rewards, as a variant has to count them."""
         sources = self.sources(variant)
-        n, s = self.ledger.sums(slots, variants=sources, segment=segment)
+        n, s = self.ledger.sums(slots, variants=sources, segment=segment, worth=True)
         if self.overlay.rankings:
             self.overlay.add_to(n, slots, sources, segment)
         return n, s
 
     def _rounds(self, variant: str, segment: str = "") -> float:
         sources = self.sources(variant)
-        return self.ledger.rounds(variants=sources, segment=segment) + self.overlay.rounds(sources, segment)
+        rounds = self.ledger.rounds(variants=sources, segment=segment, worth=True)
+        return rounds + self.overlay.rounds(sources, segment)
 
     def _learners(self, variant: str) -> list[str]:
         if variant == COMMON:

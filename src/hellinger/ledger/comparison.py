@@ -32,16 +32,24 @@ def _differences(one: Ledger, other: Ledger) -> Iterator[str]:
     for key in sorted(set(one.counts) | set(other.counts)):
         pairs = []
         for ledger, slots in ((one, here[both]), (other, there[both])):
-            pairs.append(ledger.sums(slots, variants=[key[0]], segment=key[1]))
-        for what, mine, theirs in zip(("impressions", "rewards"), *pairs, strict=True):
+            worth, _ = ledger.sums(slots, variants=[key[0]], segment=key[1], worth=True)
+            pairs.append((*ledger.sums(slots, variants=[key[0]], segment=key[1]), worth))
+        for what, mine, theirs in zip(("impressions", "rewards", "worth of impressions"), *pairs, strict=True):
             for j in np.flatnonzero(mine != theirs).tolist():
                 yield f"{what} of {shared[j]!r} in {key}: {mine[j]} and {theirs[j]}"
         rounds = [ledger.rounds(variants=[key[0]], segment=key[1]) for ledger in (one, other)]
         if rounds[0] != rounds[1]:
             yield f"all impressions in {key}: {rounds[0]} and {rounds[1]}"
+        rounds = [ledger.rounds(variants=[key[0]], segment=key[1], worth=True) for ledger in (one, other)]
+        if rounds[0] != rounds[1]:
+            yield f"worth of all impressions in {key}: {rounds[0]} and {rounds[1]}"
     for key in sorted(set(one.priors) | set(other.priors)):
         if one.priors.get(key) != other.priors.get(key):
             yield f"prior of {key}: {one.priors.get(key)} and {other.priors.get(key)}"
+    if one.curve != other.curve:
+        yield f"how much positions are looked at: {one.curve} and {other.curve}"
+    if one.looks.as_json() != other.looks.as_json():
+        yield f"rewards by position: {one.looks.as_json()} and {other.looks.as_json()}"
     if one.phases != other.phases:
         yield f"phases: {one.phases} and {other.phases}"
     yield from _over_time(one, other)

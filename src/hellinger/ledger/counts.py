@@ -39,9 +39,12 @@ class Counts:
 
     Impressions of rankings are added up when they are asked for, or when many have gathered: twenty at a time would
     cost ten times more. Until then their slots stay in the arrays of the rankings themselves.
+
+    An impression may be worth less than one, by where it was shown: what it lacks to one is kept beside, so that
+    impressions remain a number of impressions.
     """
 
-    __slots__ = ("_n", "_s", "_shown", "_waiting", "rounds")
+    __slots__ = ("_lack", "_lacking", "_n", "_s", "_shown", "_waiting", "lacking", "rounds")
 
     def __init__(self) -> None:
         self._n: Floats = np.zeros(0)
@@ -50,6 +53,29 @@ class Counts:
         self._waiting = 0
         self.rounds = 0.0
         """All impressions, those of deleted items included."""
+        self._lack: Floats = np.zeros(0)
+        """What the impressions of each item lack to one each; no entries before any does."""
+        self._lacking: list[tuple[Slots, Floats]] = []
+        self.lacking = 0.0
+        """What all impressions lack, those of deleted items included."""
+
+    def lack(self, slots: Slots, lacks: Floats) -> None:
+        """Note what impressions lack to one each; −1 for a deleted item."""
+        self.lacking += float(lacks.sum())
+        there = slots >= 0
+        if not there.all():
+            slots, lacks = slots[there], lacks[there]
+        if slots.size:
+            self._lacking.append((slots, lacks))
+            if len(self._lacking) > 50:
+                self._add_lacking()
+
+    def _add_lacking(self) -> None:
+        if self._lacking:
+            slots, lacks = (np.concatenate(parts) for parts in zip(*self._lacking, strict=True))
+            self._lack = grown(self._lack, int(slots.max()) + 1)
+            np.add.at(self._lack, slots, lacks)
+            self._lacking.clear()
 
     def show(self, slots: Sequence[int], deleted: float = 0.0) -> None:
         """Add an impression of each of these items, and so many of deleted items."""
@@ -91,11 +117,22 @@ class Counts:
         self._reach(size)
         return self._n[slots], self._s[slots]
 
+    def worth(self, slots: npt.NDArray[np.intp] | slice, size: int) -> Columns:
+        """The same, with what the impressions are worth."""
+        n, s = self.of(slots, size)
+        self._add_lacking()
+        if self._lack.size:
+            self._lack = grown(self._lack, size)
+            n = n - self._lack[:size][slots]
+        return n, s
+
     def clear(self, slots: Slots) -> None:
         """Let nothing be counted for these slots, whose items are forgotten; ``rounds`` stays."""
         self._add_shown()
+        self._add_lacking()
         some = slots[slots < self._n.size]
         self._n[some] = self._s[some] = 0.0
+        self._lack[slots[slots < self._lack.size]] = 0.0
 
     def set(self, slots: npt.NDArray[Any], n: npt.NDArray[Any], s: npt.NDArray[Any], size: int) -> None:
         """Set the counts of these items, in a catalogue of so many."""

@@ -21,7 +21,8 @@ from hellinger.ledger.catalogue import DELETED, EXPIRED, HIDDEN, SHOWN, STATES, 
 from hellinger.ledger.changes import Changes
 from hellinger.ledger.counts import Columns, Counts, Floats, Slots, added
 from hellinger.ledger.errors import EventError, UnknownKindError
-from hellinger.ledger.requests import Request, Requests, request_of
+from hellinger.ledger.looks import Looks
+from hellinger.ledger.requests import Request, Requests, amounts_of, request_of
 from hellinger.ledger.series import RESOLUTIONS, TimeSeries
 from hellinger.ledger.shares import Share, Shares, Users
 
@@ -53,13 +54,14 @@ _SINCE = ',"since":['
 class _Head:
     """What the body of a ranking has before the places of its items: the same text in very many rankings."""
 
-    __slots__ = ("counted", "phase", "segment", "variant")
+    __slots__ = ("counted", "phase", "segment", "variant", "worth")
 
     def __init__(self, fields: dict[str, Any]) -> None:
         self.variant: str = fields["variant"]
         self.segment: str = fields["segment"] or ""
         self.counted: bool = fields["counted"]
         self.phase: int = fields["phase"]
+        self.worth: tuple[int, ...] = tuple(fields.get("worth", ()))
 
 
 @lru_cache(4096)
@@ -97,6 +99,9 @@ class Ledger:
         """Items that left a variant's pool by themselves: why, and with what."""
         self.priors: dict[tuple[str, str], tuple[int, dict[str, Any]]] = {}
         """What a variant has learned of all its items, by variant and segment: place in the log, and fields."""
+        self.looks = Looks()
+        self.curve: tuple[int, dict[str, Any]] = 0, {}
+        """How much each position is looked at, as last fitted: place in the log, and fields."""
         self.series = TimeSeries()
         self.requests = Requests(cache)
         self.phases: list[dict[str, Any]] = []
@@ -160,6 +165,8 @@ class Ledger:
                             given[what][position] = points
                             request.reward += points
                             rise = points
+                        if rise and request.ties:
+                            self.looks.note(request.ties, position, rise)
                         shown = 0.0 if request.counted or late or not request.see(position) else 1.0
                         if rise or shown:
                             if not minute <= at < minute + MINUTE:
@@ -227,11 +234,14 @@ class Ledger:
             share.current.opened_many(len(texts), max(size, default=0), shown)
             if shown:
                 its = slots[start:end]
+                everybody = its
                 if its.min() < 0:
                     its = its[its >= 0]
                 changes.counted[head.variant, head.segment].append(its)
                 for counts in self._both(head.variant, head.segment):
                     counts.show_many(its, shown - its.size)
+                    if head.worth:
+                        counts.lack(everybody, np.tile(1.0 - amounts_of(head.worth), len(texts)))
             start = end
         self._unread.clear()
         self.requests.evict()
@@ -269,10 +279,13 @@ class Ledger:
         self._assign(request, shown, changes)
         changes.rankings.append((name, request))
         if shown:
+            everybody = slots
             if min(slots) < 0:
                 slots = [slot for slot in slots if slot >= 0]
             for counts in self._both(*request.whose):
                 counts.show(slots, shown - len(slots))
+                if request.worth:
+                    counts.lack(np.array(everybody, np.int64), 1.0 - amounts_of(request.worth))
 
     def _assign(self, request: Request, shown: int, changes: Changes) -> None:
         """Count a ranking for its variant's statistics."""
@@ -418,6 +431,12 @@ class Ledger:
             self.priors[key] = seq, {"rounds": fields["rounds"], "prior": fields["prior"]}
             changes.priors.add(key)
 
+    def _positions(self, seq: int, event: tuple[int, dict[str, Any], str], changes: Changes) -> None:
+        """Take how much each position is looked at; only one can follow the curve before it."""
+        _, fields, _ = event
+        if self.curve[0] == fields["after"]:
+            self.curve = seq, fields
+
     def _experiment(self, seq: int, event: tuple[int, dict[str, Any], str], changes: Changes) -> None:
         """Begin a phase; only one can follow the phase before it, whoever else has begun one meanwhile."""
         at, fields, _ = event
@@ -446,8 +465,11 @@ class Ledger:
         )  # a deleted item has counts in a ledger that has lived through it, and no others
         for segment in ("", *self.segments):
             n, s = self.sums(slots, variants=others, segment=segment)
+            worth, _ = self.sums(slots, variants=others, segment=segment, worth=True)
             self.counts[start, segment] = Counts()
             self.counts[start, segment].add(slots, n, s)
+            if (worth != n).any():
+                self.counts[start, segment].lack(slots, n - worth)
             changes.counted[variant, segment].append(slots)
 
     @property
@@ -503,23 +525,34 @@ class Ledger:
                 yield counts
 
     def sums(
-        self, slots: npt.NDArray[np.int64] | Sequence[int], *, variants: Iterable[str] | None = None, segment: str = ""
+        self,
+        slots: npt.NDArray[np.int64] | Sequence[int],
+        *,
+        variants: Iterable[str] | None = None,
+        segment: str = "",
+        worth: bool = False,
     ) -> Columns:
-        """Impressions and rewards of these items over some variants or all, in one segment or in all traffic."""
+        """Impressions and rewards of these items over some variants or all, in one segment or in all traffic.
+
+        With ``worth`` what the impressions are worth, by where they were shown, for a policy to learn from.
+        """
         places, size = np.asarray(slots, np.intp), len(self.catalogue.ids)
-        return added((counts.of(places, size) for counts in self._chosen(variants, segment)), places.size)
+        of = Counts.worth if worth else Counts.of
+        return added((of(counts, places, size) for counts in self._chosen(variants, segment)), places.size)
 
-    def rounds(self, *, variants: Iterable[str], segment: str = "") -> float:
-        """All impressions over some variants, those of deleted items too, in one segment or in all traffic."""
-        return sum(counts.rounds for counts in self._chosen(variants, segment))
+    def rounds(self, *, variants: Iterable[str], segment: str = "", worth: bool = False) -> float:
+        """All impressions over some variants, or their worth, deleted items' too, in one segment or in all traffic."""
+        return sum(counts.rounds - counts.lacking * worth for counts in self._chosen(variants, segment))
 
-    def views(self, variants: Iterable[str] | None = None, segment: str = "") -> list[Columns]:
-        """Impressions and rewards of every slot in each variant: the ledger's own arrays, to be read only.
+    def views(self, variants: Iterable[str] | None = None, segment: str = "", *, worth: bool = False) -> list[Columns]:
+        """Impressions, or their worth, and rewards of every slot in each variant: to be read only.
 
-        Other threads may read them; what is counted meanwhile may be in them or not.
+        They may be the ledger's own arrays. Other threads may read them; what is counted meanwhile may be in them or
+        not.
         """
         size = len(self.catalogue.ids)
-        return [counts.of(slice(size), size) for counts in self._chosen(variants, segment)]
+        of = Counts.worth if worth else Counts.of
+        return [of(counts, slice(size), size) for counts in self._chosen(variants, segment)]
 
     def whole(self) -> Columns:
         """Impressions and rewards of every slot, over all variants."""
@@ -542,6 +575,7 @@ _HANDLERS = {
     "leave": Ledger._leave,
     "import": Ledger._import,
     "prior": Ledger._prior,
+    "positions": Ledger._positions,
     "forget": Ledger._forget,
     "experiment": Ledger._experiment,
 }

@@ -71,4 +71,4 @@ def fit(store: ItemStore, tag_sets: list[frozenset[str]], scale: float = 1.0) ->
         groups = store.state.groups[cells["owner"] >> OWNER_SHIFT]
         return fit_prior(groups["s"] * scale, cells["n"] * scale, items=cells["size"])
     items = store.items
-    return fit_prior(items["s"] * scale, items["n"] * scale, tags=items["tags"], tag_sets=tag_sets)
+    return fit_prior(items["s"] * scale, store.pulls * scale, tags=items["tags"], tag_sets=tag_sets)

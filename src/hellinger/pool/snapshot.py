@@ -19,7 +19,7 @@ import numpy as np
 from hellinger.errors import InputError, require
 from hellinger.policies import PolicyLike, Prior
 from hellinger.policies import policy as make_policy
-from hellinger.pool._layout import CELL, COUNT, GROUP, ITEM, ItemArrays
+from hellinger.pool._layout import CELL, COUNT, GROUP, ITEM, LIMIT, META, ItemArrays
 from hellinger.pool._prior import Strata
 from hellinger.pool.departures import Departure, Leaving
 from hellinger.pool.window import Bucket
@@ -65,6 +65,7 @@ def save(pool: Pool[Any], path: Path) -> None:
         "tag_sets": pool._tags.state(),
         "departures": pool._departures,
         "learning": pool.learning,
+        "weighted": pool._checks.weighted,
         "prior": None if pool.prior is None else pool.prior.state(),
         "since": pool._since,
         "window": None
@@ -124,10 +125,13 @@ def load(path: Path, family: Family | None, policy: PolicyLike | None = None) ->
         window=window and window["length"],
         buckets=window["buckets"] if window else 24,
         learn=header["learning"],
+        weighted=header.get("weighted", False),
     )
     same = pool.policy.spec == header["policy"]
     require(same, "policy is the one of the snapshot", policy=pool.policy.spec, snapshot=header["policy"])
     store = pool._store
+    if arrays["meta"].size == META - 1:  # an older version had no LIMIT
+        arrays["meta"] = np.insert(arrays["meta"], LIMIT, store.state.meta[LIMIT])
     store.state = ItemArrays(*(arrays[field] for field in ItemArrays._fields))
     store.grouped, store.next_seq = header["grouped"], header["next_seq"]
     store.numbered_by_id = header["numbered_by_id"]
