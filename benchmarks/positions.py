@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from _results import Results
-from hellinger.engine.positions import fit_curve, steps_of
-from hellinger.ledger.looks import STEP, Looks, ties_of
+from hellinger.engine.overlay import amounts
+from hellinger.engine.positions import fit_curve, worth_of
+from hellinger.ledger.looks import Looks, lacks_of, ties_of
 from hellinger.pool import Pool
 from hellinger.world.site import Clicks, Floats, Ints, Site, turns
 
@@ -36,8 +37,11 @@ class PositionPlayer:
         self._pool: Pool[int] = Pool("cold-start", weighted=True)
         self._pool.add(np.arange(SITE.items))
         self._rng = np.random.default_rng([seed, 1])
-        self._worth, self._learns = worth, learns
+        self._learns = learns
+        self._given: list[float] = [] if worth is None else worth.tolist()
+        self._worth = _amounts(self._given)
         self._rates, self._looks = rates, looks
+        self._shown, self._clicks = np.zeros((SITE.items, SITE.slots)), np.zeros(SITE.items)
         self._here = np.arange(SITE.items)
         self._seen, self._fitted = Looks(), 0.0
         self._ties = 0
@@ -62,26 +66,38 @@ class PositionPlayer:
 
     def record(self, places: Ints, impressions: int, rewards: Floats, segments: Ints) -> None:
         """Count these, and learn where clicks came in random order."""
-        worth = np.ones(places.size) if self._worth is None else self._worth
-        self._pool.record_many(places, impressions * worth, rewards)
+        self._shown[places, np.arange(places.size)] += impressions
+        self._clicks[places] += rewards
+        self._pool.record_many(places, impressions * self._worth, rewards)
         if not self._learns or not self._ties:
             return
         for position in np.flatnonzero(rewards).tolist():
             self._seen.note(self._ties, position, float(rewards[position]))
         if self._seen.total >= 1.1 * self._fitted + 5.0:
             self._fitted = self._seen.total
-            curve = fit_curve(self._seen.rewards)
-            steps = steps_of(curve.looked) if curve.known else ()
-            self._worth = None
-            if steps:
-                self._worth = np.array([*steps, *(SITE.slots - len(steps)) * steps[-1:]][: SITE.slots]) * STEP
+            worth = worth_of(fit_curve(self._seen.rewards), self._given)
+            if worth != self._given:
+                self._given, self._worth = worth, _amounts(worth)
+                self._recount()
                 self.since = self._pages if self.since is None else self.since
+
+    def _recount(self) -> None:
+        """Count all impressions anew by another curve."""
+        counts = self._shown @ self._worth
+        self._pool.set_counts(np.arange(SITE.items), counts, self._clicks)
+        self._pool.rounds = float(counts.sum())
+        self._pool.learn()
 
     def renew(self, places: Ints, items: Ints) -> None:
         """Begin anew with these."""
         self._pool.remove(places)
         self._pool.add(places)
         self._here[places] = items
+        self._shown[places], self._clicks[places] = 0.0, 0.0
+
+
+def _amounts(worth: list[float]) -> Floats:
+    return amounts(SITE.slots, lacks_of(worth) if worth else None)
 
 
 def play(eta: float, how: str, seed: int) -> tuple[float, int | None]:
@@ -90,7 +106,7 @@ def play(eta: float, how: str, seed: int) -> tuple[float, int | None]:
     come = SITE.items + SITE.arrivals * (impressions // SITE.day + 1)
     rates = np.random.default_rng([seed, 0]).beta(*LAW, come)
     looks = np.arange(1.0, SITE.slots + 1.0) ** -eta
-    worth = np.round(looks / STEP) * STEP if how == "true" else None
+    worth = looks if how == "true" else None
     player = PositionPlayer(worth, rates, looks, seed, learns=how == "learned")
     for turn in turns(SITE, player, Clicks(rates, seed, eta=eta)):
         if turn.shown + turn.rewards.size >= impressions:

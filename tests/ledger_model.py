@@ -14,12 +14,13 @@ from hypothesis import strategies as st
 from hellinger.events import Event, Logged
 from hellinger.experiment import Pages, Totals
 from hellinger.ledger import RESOLUTIONS, STATES, Ledger, starting
-from hellinger.ledger.looks import ties_of
+from hellinger.ledger.looks import lacks_of, ties_of
 
 NAMES = ["a", "b", "c/d", "é"]
 VARIANTS = ["one", "two", "three"]
 SEGMENTS = [None, "tablet"]
 KINDS = ["click", "like", "share"]
+WORTH = [1.0, 0.75, 0.5, 0.25, 0.125]
 POINTS = [0.0, 0.25, 0.5, 1.0]
 TAGS: list[list[str]] = [[], ["x"], ["x", "y"]]
 
@@ -136,7 +137,7 @@ class Model:
                     ranking.kinds[one.fields["kind"]] += 1
             ranking.earned += min(1.0, points)
             ranking.shown += len(shown)
-            worth = fields["worth"][position] / 256 if fields["counted"] and fields.get("worth") else len(shown)
+            worth = WORTH[min(position, 4)] if fields["counted"] and fields.get("zoned") else len(shown)
             self._look(fields, position, min(1.0, points))
             for place in places:
                 self.rounds[place] += len(shown)
@@ -197,7 +198,7 @@ class Model:
         counted = [key for key in ledger.counts if key[0] in {"", *ledger.variants}]
         for key in counted:
             assert ledger.rounds(variants=[key[0]], segment=key[1]) == self.rounds[key]
-            assert ledger.rounds(variants=[key[0]], segment=key[1], worth=True) == self.worth[key]
+            assert ledger.rounds(variants=[key[0]], segment=key[1], lacks=lacks_of(WORTH)) == self.worth[key]
         for name, content in self.contents.items():
             slot = held.slots[name]
             assert held.ids[slot] == name
@@ -208,7 +209,7 @@ class Model:
             for key in counted:
                 n, s = ledger.sums([slot], variants=[key[0]], segment=key[1])
                 assert (n[0], s[0]) == (content.n[key], content.s[key]), (name, key)
-                n, _ = ledger.sums([slot], variants=[key[0]], segment=key[1], worth=True)
+                n, _ = ledger.sums([slot], variants=[key[0]], segment=key[1], lacks=lacks_of(WORTH))
                 assert n[0] == content.worth[key], (name, key)
         self._check_curve(ledger)
         series = ledger.series
@@ -227,11 +228,13 @@ class Model:
         """The curve in force is the last that followed the one before it; each was fitted to what was known by then."""
         assert ledger.looks.rewards == self.looks
         assert ledger.looks.total == sum(map(sum, self.looks.values()))
-        place, fields = 0, {}
+        place, recounted = 0, 0
+        fields: dict[str, Any] = {}
         for event in self.events:
             if event.kind == "positions" and event.fields["after"] == place:
+                recounted = recounted if event.fields["worth"] == fields.get("worth", []) else event.seq
                 place, fields = event.seq, event.fields
-        assert ledger.curve == (place, fields)
+        assert ledger.curve == (place, fields | {"recounted": recounted} if place else {})
 
     def _check_shares(self, ledger: Ledger) -> None:
         """Sums of every phase and variant are those of its rankings; the settled ones those of rankings old enough."""
@@ -304,7 +307,7 @@ class Model:
                         others = [v for v, s in content.n if s == segment and v]
                         expected = [sum(column[v, segment] for v in others) for column in (content.n, content.s)]
                         assert [sums[0] for sums in found] == expected, (name, variant, segment)
-                        n, _ = ledger.sums([slot], variants=[starting(variant)], segment=segment, worth=True)
+                        n, _ = ledger.sums([slot], variants=[starting(variant)], segment=segment, lacks=lacks_of(WORTH))
                         assert n[0] == sum(content.worth[v, segment] for v in others), (name, variant, segment)
 
     def _check_slots(self, ledger: Ledger) -> None:
@@ -321,8 +324,8 @@ class Model:
             assert (held.ids[slot], held["since"][slot]) == ("", 0)
             assert not any(slot in gone for gone in ledger.gone.values())
             for variant, segment in ledger.counts:
-                for worth in (False, True):
-                    sums = ledger.sums([slot], variants=[variant], segment=segment, worth=worth)
+                for lacks in (None, lacks_of(WORTH)):
+                    sums = ledger.sums([slot], variants=[variant], segment=segment, lacks=lacks)
                     assert [column[0] for column in sums] == [0, 0]
         numbers = held["tags"][sorted(taken)].tolist()
         assert {held.tag_sets[number] for number in numbers} | {()} == set(held.tag_sets)
@@ -367,7 +370,7 @@ _rank = st.tuples(
     st.booleans(),
     st.integers(0, 4),
     st.lists(st.sampled_from([0.5, 0.25, None]), min_size=3, max_size=3),
-    st.sampled_from([(), (256, 256, 256), (256, 100, 30)]),
+    st.booleans(),
     st.sampled_from(["cold-start", "fixed", "drawn"]),
 )
 _feedback = st.tuples(
@@ -428,7 +431,7 @@ def written(happenings: Sequence[Command]) -> Log:
                 fields = {"id": name, "state": state} | ({"expires_at": date} if state == "expired" else {})
                 log.append(Event.of(f"state/{number}", "state", at, fields))
             case "rank", variant, segment, items, counted, lag, *more:
-                scores, worth, policy = more or ([], (), "cold-start")
+                scores, zoned, policy = more or ([], True, "cold-start")
                 through = max(0, len(log.events) - lag)
                 then = contents(log.events[:through])
                 shown = [item for item in items if item in then]
@@ -439,7 +442,7 @@ def written(happenings: Sequence[Command]) -> Log:
                     "policy": policy,
                     "random": policy == "drawn",
                 }
-                fields |= {"worth": worth[: len(shown)]} if worth and counted else {}
+                fields |= {"zoned": True} if zoned else {}
                 fields |= {"ties": ties} if (ties := ties_of(fields)) and lag < 4 else {}
                 event = log.append(Event.of(f"r{number}", "rank", at, fields))
                 assert event is not None

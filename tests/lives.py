@@ -338,7 +338,7 @@ class Life:
         looked = [1.0, *(rng.choice([0.75, 0.5, 0.3, 1.0]) for _ in range(rng.randint(0, 4)))]
         self._note(looked=looked)
         fields = {"after": place, "rewards": before.get("rewards", 0.0), "looked": looked, "error": [0.1] * len(looked)}
-        fields |= {"known": rng.random() < 0.8, "writer": "life"}
+        fields |= {"worth": looked if rng.random() < 0.8 else [], "writer": "life"}
         copy.write([Draft.of(f"positions/{place}", "positions", self.at, fields)])
 
     def flush(self, copy: Copy) -> None:

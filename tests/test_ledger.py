@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from hellinger.events import Logged
 from hellinger.ledger import HIDDEN, Ledger, Request, Requests, TimeSeries, UnknownKindError, placed, series
+from hellinger.ledger.looks import ZONES
 from hellinger.ledger.recovery import differences, fold
 from hellinger.ledger.snapshot import decode, encode
 from ledger_model import START, Command, Log, Model, commands, written
@@ -105,12 +106,18 @@ def _note(n: float, s: float, key: tuple[str, str], gone: float = 0.0) -> Callab
     return lambda ledger: ledger.counts[key].add(np.array([0]), np.array([n]), np.array([s]), gone)
 
 
-def _lack(slot: int) -> Callable[[Ledger], None]:
-    return lambda ledger: ledger.counts["one", ""].lack(np.array([slot]), np.array([0.5]))
+def _late(slot: int) -> Callable[[Ledger], None]:
+    def change(ledger: Ledger) -> None:
+        counts = ledger.counts["one", ""]
+        late, total = np.zeros((1, len(ZONES) - 1)), counts.late.copy()
+        late[0, 2], total[2] = slot + 1, total[2] - slot
+        counts.set_behind(np.array([0]), counts.behind(np.array([0]), 1) + late, total)
+
+    return change
 
 
 def _curve(ledger: Ledger) -> None:
-    ledger.curve = 3, {"looked": [1.0, 0.5]}
+    ledger.curve = 3, {"worth": [1.0, 0.5]}
 
 
 def _look(ledger: Ledger) -> None:
@@ -176,8 +183,8 @@ TAMPERINGS = {
     "impression": _note(1, 0, ("one", "")),
     "reward": _note(0, 2.0**-20, ("one", "")),
     "imported": _note(1, 0, ("", "")),
-    "worth": _lack(0),
-    "worth of deleted ones": _lack(-1),
+    "position": _late(0),
+    "position of deleted ones": _late(-1),
     "curve": _curve,
     "looks": _look,
     "moved": _move,

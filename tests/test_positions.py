@@ -11,11 +11,12 @@ import pytest
 from scipy import optimize
 
 from hellinger.engine.desk import Desk
-from hellinger.engine.positions import draft, due, fit_curve, steps_of
+from hellinger.engine.overlay import amounts
+from hellinger.engine.positions import PositionCurve, draft, due, fit_curve, lacks_by, worth_of
 from hellinger.engine.settings import Settings
 from hellinger.families import Binomial
 from hellinger.ledger import COMMON, Ledger
-from hellinger.ledger.looks import MOST, STEP, Looks
+from hellinger.ledger.looks import MOST, Looks, lacks_of, zones_of
 from hellinger.pool import Pool, SegmentedPool
 from hellinger.pool._scan import score_counts
 from hellinger.serve.looks import positions
@@ -42,10 +43,10 @@ def test_a_pool_ranks_exactly_by_what_impressions_are_worth(spec: str) -> None:
         n[some] += worth
         s[some] += clicked
     assert (s > n).sum() > 20
-    a, strength = (0.0, 0.0) if pool.prior is None else pool.prior.table[0]
+    a, strength, focus = (0.0, 0.0, 1.0) if pool.prior is None else pool.prior[:3]
     index = pool.policy.index(s, np.maximum(n, s), t=pool.rounds + 1)
     if spec == "cold-start":
-        score_counts(pool.policy.rule, s + a, np.maximum(n, s) + strength, n.sum() * pool.prior.focus + 1, 300.0, index)
+        score_counts(pool.policy.rule, s + a, np.maximum(n, s) + strength, n.sum() * focus + 1, 300.0, index)
     np.testing.assert_array_equal(pool.scores(np.arange(300)), index)
     ranked = pool.rank(300)
     assert [row.score for row in ranked] == sorted(index, reverse=True)
@@ -180,8 +181,24 @@ def test_without_rewards_nothing_is_known() -> None:
     assert fit_curve({}).looked.tolist() == [1.0]
     assert not fit_curve({}).known
     assert not due(Ledger())
-    assert steps_of([1.0, 0.9999]) == ()
-    assert steps_of([1.0, 0.5, 0.0]) == (256, 128, 1)
+    assert lacks_by("learned", Ledger()) is None
+    assert lacks_by((1.0, 0.9999), Ledger()) is None
+
+
+def test_zones_are_worth_the_mean_of_their_positions() -> None:
+    assert zones_of(12).tolist() == [0, 1, 2, 3, 4, 5, 6, 6, 7, 7, 8, 8]
+    worth = [1.0, 0.5, 0.25, 0.25, 0.25, 0.25, 0.5, 0.25, 1e-9, 1e-9]
+    assert amounts(12, lacks_of(worth)).tolist() == [*worth[:6], 0.375, 0.375, *4 * [1 / 256]]
+    assert amounts(3, None).tolist() == [1, 1, 1]
+
+
+def test_a_curve_is_replaced_by_one_that_differs_enough() -> None:
+    error = np.array([0.0, 0.01, 0.01])
+    first = PositionCurve(np.array([1.0, 0.5, 0.25]), error)
+    assert worth_of(first, []) == [1.0, 0.5, 0.25]
+    assert worth_of(PositionCurve(np.array([1.0, 0.52, 0.26]), error), [1.0, 0.5, 0.25]) == [1.0, 0.5, 0.25]
+    assert worth_of(PositionCurve(np.array([1.0, 0.52, 0.2]), error), [1.0, 0.5, 0.25]) == [1.0, 0.52, 0.2]
+    assert worth_of(PositionCurve(np.ones(3), error), [1.0, 0.5, 0.25]) == []
 
 
 def test_looks_are_counted_by_stretch() -> None:
@@ -200,7 +217,7 @@ def test_looks_are_counted_by_stretch() -> None:
 
 
 def test_a_desk_learns_how_much_positions_are_looked_at() -> None:
-    """On the simulated site: the curve is within its errors, rankings say what they count, totals stay impressions."""
+    """On the simulated site: the curve is within its errors, pools count by it, totals stay impressions."""
     desk = Desk(Ledger(), {"a": "cold-start"}, random_share=0.3, seed=1)
     player = DeskPlayer(desk, 40)
     rates = np.random.default_rng(0).beta(2.0, 10.0, 40)
@@ -209,53 +226,64 @@ def test_a_desk_learns_how_much_positions_are_looked_at() -> None:
         if turn.shown >= 6 * 1500:
             break
     _, fields = desk.ledger.curve
-    assert fields["known"]
     looked, error = np.array(fields["looked"]), np.array(fields["error"])
     assert (np.abs(np.log(looked) + np.log(np.arange(1.0, 7.0))) <= 3 * error).all()
+    assert np.abs(np.log(np.array(fields["worth"]) / looked)).max() <= 0.1
     told = positions(desk)
-    assert told["worth"] < 0.7 * told["impressions"]
+    assert told["known"]
+    assert "counts as" in told["sentence"]
+    assert told["worth"] == desk.pools.of("a").rounds < 0.7 * told["impressions"]
     n, _ = desk.ledger.whole()
     assert told["impressions"] == n.sum() == desk.ledger.series.totals["a"][1]
-    assert "counts as" in told["sentence"]
-    assert [row["worth"] for row in told["positions"]] == [step * STEP for step in steps_of(looked)]
+    assert [row["worth"] for row in told["positions"]] == amounts(6, lacks_of(fields["worth"])).tolist()
+    assert desk.ledger.priors["a", ""][1]["curve"] == fields["recounted"]  # fitted again since
 
 
-def test_what_an_impression_counted_is_fixed_when_it_is_served() -> None:
-    copy = Copy(Log(), variants={"a": "hellinger-ucb"}, positions=(1.0, 0.5, 0.25), random_share=0.0, seed=3)
+def test_what_impressions_are_worth_follows_the_curve_in_force() -> None:
+    copy = Copy(Log(), variants={"a": "hellinger-ucb"}, positions=(1.0, 0.5, 0.25), seed=3)
     copy.add(*"vwxyz")
-    draft_ = copy.rank(4)
-    assert draft_.fields["worth"] == (256, 128, 64, 64)
-    name, items = draft_.event.key, draft_.fields["items"]
-    slots = [copy.desk.ledger.catalogue.slots[item] for item in items]
+    ranking = copy.rank(4)
+    name, items = ranking.event.key, ranking.fields["items"]
+    slots = np.array([copy.desk.ledger.catalogue.slots[item] for item in items])
 
     def counted() -> list[list[float]]:
-        return [column.tolist() for column in copy.desk.pools.sums("a", np.array(slots))]
+        stats = [copy.desk.pools.of("a").stats(slot) for slot in slots.tolist()]
+        assert [column.tolist() for column in copy.desk.pools.sums("a", slots)] == [
+            [each.impressions for each in stats],
+            [each.rewards for each in stats],
+        ]
+        return [[each.impressions for each in stats], [each.rewards for each in stats]]
 
     assert counted() == [[1, 0.5, 0.25, 0.25], [0, 0, 0, 0]]
     copy.flush()
     assert counted() == [[1, 0.5, 0.25, 0.25], [0, 0, 0, 0]]
-    copy.options["positions"] = "none"
-    copy.start()
-    assert "worth" not in copy.rank(4).fields
-    copy.flush()
     assert copy.give(name, items[3]) == "accepted"
     copy.flush()
-    n, s = counted()
-    assert (n[3] - 0.25) in (0.0, 1.0)  # one item of five is not in the second ranking
-    assert s == [0, 0, 0, 1]
-    assert copy.desk.ledger.sums(slots)[0].sum() in (7, 8)
+    assert counted() == [[1, 0.5, 0.25, 0.25], [0, 0, 0, 1]]
+    assert copy.desk.ledger.sums(slots)[0].tolist() == [1, 1, 1, 1]
     copy.check()
+    copy.options["positions"] = "none"
+    copy.start()
+    assert counted() == [[1, 1, 1, 1], [0, 0, 0, 1]]
+    copy.options["positions"] = "learned"
+    copy.start()
+    open_ = copy.rank(2)  # in the overlay while the curve changes
+    copy.desk.state.commit([(copy.desk.ledger.seq + 1, draft({(0, 4): [90.0, 30.0, 20.0, 10.0]}, (0, {}), START))])
+    worth = copy.desk.ledger.curve[1]["worth"]
+    places = amounts(4, lacks_of(worth)).tolist()
+    shown = [copy.desk.ledger.catalogue.slots[item] for item in open_.fields["items"]]
+    expected = [places[j] + (places[shown.index(slot)] if slot in shown else 0.0) for j, slot in enumerate(slots)]
+    assert counted() == [expected, [0, 0, 0, 1]]
 
 
 def test_confirmed_impressions_are_worth_one() -> None:
     copy = Copy(Log(), variants={"a": "ucb1"}, positions=(1.0, 0.5), counted=False)
     copy.add(*"xyz")
     ranking = copy.rank(3)
-    assert "worth" not in ranking.fields
     copy.flush()
     copy.give(ranking.event.key, ranking.fields["items"][2])
     copy.flush()
-    assert copy.desk.ledger.rounds(variants=["a", COMMON], worth=True) == 1
+    assert copy.desk.ledger.rounds(variants=["a", COMMON], lacks=copy.desk.pools.lacks) == 1
     assert "confirmed" in positions(copy.desk)["sentence"]
 
 
@@ -265,20 +293,23 @@ def test_of_two_curves_after_one_the_log_takes_the_first() -> None:
     copies[0].add("x", "y")
     copies[1].flush()
     for copy, earned in zip(copies, ([90.0, 10.0], [10.0, 90.0]), strict=True):
-        copy.write([draft({(0, 2): earned}, 0, START)])
+        copy.write([draft({(0, 2): earned}, (0, {}), START)])
     for copy in (*copies, *copies):
         copy.flush()
     curves = [copy.desk.ledger.curve for copy in copies]
     assert curves[0] == curves[1]
     assert curves[0][1]["looked"][1] < 0.5
-    assert [copy.desk.worth(3) for copy in copies] == 2 * [copies[0].desk.worth(3)]
-    assert copies[0].desk.worth(3)[1] == copies[0].desk.worth(3)[2] < 256
+    lacks = [copy.desk.pools.lacks for copy in copies]
+    assert lacks[0] is not None
+    assert lacks[1] is not None
+    assert lacks[0].tolist() == lacks[1].tolist()
+    assert lacks[0].min() > 0.5
 
 
 def test_a_flat_curve_says_so() -> None:
     desk = Desk(Ledger(), {"a": "ucb1"})
     assert positions(desk)["sentence"].startswith("Every impression counts as one: items in random order")
-    desk.commit_own([(1, draft({(0, 4): [5.0, 5.0, 4.0, 5.0]}, 0, START))])
+    desk.commit_own([(1, draft({(0, 4): [5.0, 5.0, 4.0, 5.0]}, (0, {}), START))])
     told = positions(desk)
     assert not told["known"]
     assert "does not tell it from all alike" in told["sentence"]
@@ -291,6 +322,6 @@ def test_settings_read_positions() -> None:
     for text in ("1, 0.7, 0.5", "[1, 0.7, 0.5]"):
         assert Settings.load(environ={}, flags={"positions": text}).positions == (1.0, 0.7, 0.5)
     assert Settings.load(environ={"HELLINGER_POSITIONS": "none"}).positions == "none"
-    for wrong in ("1, 0", "often", "[1, 2]", "[]", '{"a": 1}'):
+    for wrong in ("1, 0", "often", "[1, 2]", "0.5, 0.2", "[]", '{"a": 1}'):
         with pytest.raises(ValueError, match="positions"):
             Settings.load(environ={}, flags={"positions": wrong})

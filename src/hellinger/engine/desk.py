@@ -30,7 +30,6 @@ from hellinger.experiment import Split
 from hellinger.ledger import MAIN, Ledger, Request, UnknownKindError, placed
 from hellinger.ledger.ledger import Placed
 from hellinger.ledger.looks import ties_of
-from hellinger.ledger.requests import amounts_of
 from hellinger.pool import Leaving, Ranked
 
 __all__ = ["Desk"]
@@ -106,8 +105,6 @@ class Desk:
         self.seed = secrets.randbits(64) if seed is None else seed
         self.leaving = (leaving or Leaving()).check()
         self.positions = positions
-        self._worth: tuple[int, tuple[int, ...]] = -1, ()
-        """The place in the log of the curve in force, and what impressions are worth by it."""
         self._rules = counted, random_share, window, self.weights, enough, leaving, positions
         split = split or Split(dict.fromkeys(variants, 1.0))
         self._salt = split.salt
@@ -121,7 +118,9 @@ class Desk:
         }
         """What is played where the log has no phase."""
         self._play(ledger)
-        self.state = State(ledger, dict(self.variants), shared=self._shared, enough=enough, leaving=leaving)
+        self.state = State(
+            ledger, dict(self.variants), shared=self._shared, enough=enough, leaving=leaving, positions=positions
+        )
         self.segments = set(ledger.segments)
         """Segments that have been asked for."""
         self.named: dict[str, dict[str, Any]] = {}
@@ -184,23 +183,6 @@ class Desk:
 
     # Ranking ------------------------------------------------------------------------------------------
 
-    def worth(self, k: int) -> tuple[int, ...]:
-        """What an impression is worth from now on at each of k positions, in steps; nothing if each is worth one."""
-        place, fields = self.ledger.curve
-        if self._worth[0] != place:
-            self._worth = place, self._steps(fields)
-        steps = self._worth[1]
-        if len(steps) < k and steps:
-            steps = (*steps, *(k - len(steps)) * steps[-1:])
-        return steps[:k]
-
-    def _steps(self, fields: Mapping[str, Any]) -> tuple[int, ...]:
-        if not self.counted or self.positions == "none":
-            return ()
-        if self.positions == "learned":
-            return places.steps_of(fields["looked"]) if fields.get("known") else ()
-        return places.steps_of([float(each) for each in self.positions])
-
     def rank(self, query: Query, at: int, name: str | None = None) -> Draft:
         """Rank for one request, and count what it shows; the draft is to be logged, and has what to answer.
 
@@ -215,7 +197,6 @@ class Desk:
         segment = query.segment or ""
         drawn = self.random_share > 0 and draws.random() < self.random_share
         propensities: float | list[float] | None = None
-        steps = self.worth(query.k)
         chosen: list[Any] = []
         scores: Sequence[float | None] = []
         if len(state.pools.of(variant)) == 0:
@@ -225,16 +206,12 @@ class Desk:
             chosen, scores = [one.id for one in ranked], [one.score for one in ranked]
         else:
             filters = self._filters(variant, query)
-            amounts = amounts_of(steps) if steps else None
-            chosen, scores = state.pools.pick(
-                variant, segment, query.k, count=count, worth=amounts, seed=draws.word(), **filters
-            )
+            chosen, scores = state.pools.pick(variant, segment, query.k, count=count, seed=draws.word(), **filters)
             propensities = None if variant in self._stochastic else 1.0
         if math.inf in scores:  # which JSON has no word for
             scores = [None if score == math.inf else score for score in scores]
         rid, items = name or new_request(at), list(map(ledger.catalogue.ids.__getitem__, chosen))
         unit = self.routing.unit(rid if query.user is None else query.user) if sticky else -1
-        worth = steps[: len(items)]
         fields = {
             "experiment": experiment,
             "variant": variant,
@@ -245,7 +222,7 @@ class Desk:
             "random": drawn,
             "counted": self.counted,
             "phase": phase,
-            **({"worth": worth} if worth else {}),
+            "zoned": True,
             "since": ledger.catalogue["since"][chosen].tolist() if chosen else [],  # after what many have in common
             "user": query.user,
             "placement": query.placement,
@@ -273,7 +250,7 @@ class Desk:
                 counted=self.counted,
                 phase=phase,
                 unit=unit,
-                worth=worth,
+                zoned=True,
                 ties=ties,
             )
             state.open(rid, request, served=count and self.random_share == 0)
@@ -397,7 +374,7 @@ class Desk:
         """Drafts of priors that are due to be fitted anew, and of how much positions are looked at."""
         drafts = [learned.fit(wanted, at) for wanted in learned.due(self.state)]
         if places.due(self.ledger):
-            drafts.append(places.draft(self.ledger.looks.rewards, self.ledger.curve[0], at))
+            drafts.append(places.draft(self.ledger.looks.rewards, self.ledger.curve, at))
         return drafts
 
     # The log ------------------------------------------------------------------------------------------

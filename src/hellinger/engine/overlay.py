@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import numpy as np
 
 from hellinger._arrays import grown
 from hellinger.ledger import Floats, Request, Slots, joined
+from hellinger.ledger.looks import zones_of
 
-__all__ = ["Overlay"]
+__all__ = ["Overlay", "amounts"]
 
 _MOST = 500
 """Rankings that may wait to be counted."""
@@ -25,18 +25,16 @@ class _Shown:
     def __init__(self) -> None:
         self._n: Floats = np.zeros(0)
         self.rounds = 0.0
-        self._more: list[tuple[array[int], Floats | None]] = []
-        self._less: list[tuple[array[int], Floats | None]] = []
+        self._more: list[tuple[array[int], Floats]] = []
+        self._less: list[tuple[array[int], Floats]] = []
 
-    def add(self, ranking: Request) -> None:
-        part = ranking.slots, ranking.amounts
-        self.rounds += len(ranking.slots) if part[1] is None else float(part[1].sum())
-        self._more.append(part)
+    def add(self, slots: array[int], worth: Floats) -> None:
+        self.rounds += float(worth.sum())
+        self._more.append((slots, worth))
 
-    def remove(self, ranking: Request) -> None:
-        part = ranking.slots, ranking.amounts
-        self.rounds -= len(ranking.slots) if part[1] is None else float(part[1].sum())
-        self._less.append(part)
+    def remove(self, slots: array[int], worth: Floats) -> None:
+        self.rounds -= float(worth.sum())
+        self._less.append((slots, worth))
         if len(self._less) > _MOST:
             self._count()
 
@@ -44,14 +42,11 @@ class _Shown:
         for parts, sign in ((self._more, 1.0), (self._less, -1.0)):
             if parts:
                 slots = joined([slots for slots, _ in parts])
-                there = slots >= 0  # an item that was asked for may be unknown to a new ledger
-                amounts: Any = sign
-                if any(its is not None for _, its in parts):
-                    each = [np.ones(len(part)) if its is None else its for part, its in parts]
-                    amounts = sign * np.concatenate(each)[there]
-                slots = slots[there]
+                worth = sign * np.concatenate([worth for _, worth in parts])
+                if slots.min() < 0:  # an item that was asked for may be unknown to a new ledger
+                    slots, worth = slots[slots >= 0], worth[slots >= 0]
                 self._n = grown(self._n, int(slots.max(initial=-1)) + 1)
-                np.add.at(self._n, slots, amounts)
+                np.add.at(self._n, slots, worth)
                 parts.clear()
 
     def of(self, slots: Slots) -> Floats:
@@ -70,6 +65,8 @@ class Overlay:
     def __init__(self) -> None:
         self.rankings: dict[str, Request] = {}
         """By name; all of them count."""
+        self.lacks: Floats | None = None
+        """What an impression lacks to one in each zone of positions but the first."""
         self._shown: dict[tuple[str, str], _Shown] = {}
 
     def __len__(self) -> int:
@@ -85,7 +82,7 @@ class Overlay:
             for key in _keys(ranking):
                 if key not in self._shown:
                     self._shown[key] = _Shown()
-                self._shown[key].add(ranking)
+                self._shown[key].add(ranking.slots, self._worth(ranking))
 
     def remove(self, name: str) -> bool:
         """Count a ranking no longer, for the ledger does; whether it was here."""
@@ -94,7 +91,7 @@ class Overlay:
             return False
         if ranking.counted and ranking.slots:
             for key in _keys(ranking):
-                self._shown[key].remove(ranking)
+                self._shown[key].remove(ranking.slots, self._worth(ranking))
         return True
 
     def look_up(self, slots_of: Callable[[Request], object]) -> None:
@@ -103,6 +100,16 @@ class Overlay:
         for name, ranking in rankings.items():
             slots_of(ranking)
             self.add(name, ranking)
+
+    def set_lacks(self, lacks: Floats | None) -> None:
+        """Let impressions be worth what this curve says."""
+        rankings, self.rankings, self._shown, self.lacks = self.rankings, {}, {}, lacks
+        for name, ranking in rankings.items():
+            self.add(name, ranking)
+
+    def _worth(self, ranking: Request) -> Floats:
+        size = len(ranking.slots)
+        return amounts(size, self.lacks if ranking.zoned else None)
 
     def rounds(self, variants: Iterable[str], segment: str = "") -> float:
         """What the impressions of some variants are worth, in one segment or in all traffic."""
@@ -114,6 +121,11 @@ class Overlay:
             shown = self._shown.get((name, segment))
             if shown is not None:
                 n += shown.of(slots)
+
+
+def amounts(size: int, lacks: Floats | None) -> Floats:
+    """What an impression is worth at each of so many positions."""
+    return np.ones(size) if lacks is None else 1.0 - np.concatenate([[0.0], lacks])[zones_of(size)]
 
 
 def _keys(ranking: Request) -> tuple[tuple[str, str], ...]:

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from hellinger.engine.overlay import Overlay
+from hellinger.engine.overlay import Overlay, amounts
+from hellinger.engine.positions import Setting, lacks_by
 from hellinger.engine.specs import ORDERS
 from hellinger.ledger import COMMON, HIDDEN, SHOWN, Changes, Columns, Floats, Ledger, Request, Slots, starting
 from hellinger.policies import Prior
@@ -87,6 +88,8 @@ class Pools:
         When an item leaves a variant's pools by itself, by the counts of all traffic.
     segments
         Segments that may have pools; all if not given.
+    positions
+        What an impression is worth at each position: as learned, one each, or as given.
     """
 
     def __init__(
@@ -100,7 +103,12 @@ class Pools:
         enough: float | None = None,
         leaving: Leaving | None = None,
         segments: Collection[str] | None = None,
+        positions: Setting = "learned",
     ) -> None:
+        self.positions = positions
+        self.lacks = lacks_by(positions, ledger)
+        """What an impression lacks to one in each zone of positions but the first; None where each is worth one."""
+        overlay.set_lacks(self.lacks)
         self.ledger = ledger
         self.overlay = overlay
         self.expired = expired
@@ -155,19 +163,16 @@ class Pools:
         return self._update(variant, segment) if self._of[variant, segment].number <= SLICE else pool
 
     def pick(
-        self, variant: str, segment: str, k: int, *, count: bool, worth: Floats | None = None, **filters: Any
+        self, variant: str, segment: str, k: int, *, count: bool, **filters: Any
     ) -> tuple[list[Any], Sequence[float]]:
-        """The best k for a segment, and their indices; counted, if so asked, in every pool that they concern.
-
-        ``worth``: what an impression counts in each of k places, one if not given.
-        """
+        """The best k for a segment, and their indices; counted, if so asked, in every pool that they concern."""
         decides = self.deciding(variant, segment)
         count = count and self.variants[variant] not in ORDERS
+        worth = None if self.lacks is None else amounts(k, self.lacks)
         names, scores = decides.pick(k, count=count, worth=worth, **filters)
         if count and names:
             if segment:
-                its = np.ones(len(names)) if worth is None else worth[: len(names)]
-                self._count_elsewhere(variant, segment, decides, names, its)
+                self._count_elsewhere(variant, segment, decides, names, amounts(len(names), self.lacks))
             self._collect(variant)
         return names, scores
 
@@ -213,6 +218,20 @@ class Pools:
         for variant, segment in changes.priors:
             if (variant, segment) in self._of:
                 self._set_prior(variant, segment)
+        if changes.curve:
+            self._set_lacks()
+
+    def _set_lacks(self) -> None:
+        """Count all impressions anew where the curve in force says that they are worth something else."""
+        lacks = lacks_by(self.positions, self.ledger)
+        if lacks is self.lacks or (lacks is not None and self.lacks is not None and (lacks == self.lacks).all()):
+            return
+        self.lacks = lacks
+        self.overlay.set_lacks(lacks)
+        catalogue = self.ledger.catalogue
+        self.expect(np.flatnonzero(catalogue["state"][: len(catalogue.ids)] <= HIDDEN))
+        for (variant, segment), derived in self._of.items():
+            derived.pool.rounds = self._rounds(variant, segment)
 
     def _forget(self, slots: Slots) -> None:
         """Let go of what is known of these slots at once: the items that have them now are others, or none."""
@@ -369,14 +388,14 @@ class Pools:
     def sums(self, variant: str, slots: Slots, segment: str = "") -> Columns:
         """What the impressions of these items are worth, and their rewards, as a variant has to count them."""
         sources = self.sources(variant)
-        n, s = self.ledger.sums(slots, variants=sources, segment=segment, worth=True)
+        n, s = self.ledger.sums(slots, variants=sources, segment=segment, lacks=self.lacks)
         if self.overlay.rankings:
             self.overlay.add_to(n, slots, sources, segment)
         return n, s
 
     def _rounds(self, variant: str, segment: str = "") -> float:
         sources = self.sources(variant)
-        rounds = self.ledger.rounds(variants=sources, segment=segment, worth=True)
+        rounds = self.ledger.rounds(variants=sources, segment=segment, lacks=self.lacks)
         return rounds + self.overlay.rounds(sources, segment)
 
     def _learners(self, variant: str) -> list[str]:

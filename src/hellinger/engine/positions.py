@@ -12,22 +12,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from hellinger.engine.drafts import WRITER, Draft
 from hellinger.ledger import Floats, Ledger
-from hellinger.ledger.looks import STEP
+from hellinger.ledger.looks import lacks_of
 
-__all__ = ["PositionCurve", "Setting", "draft", "due", "fit_curve", "steps_of"]
+__all__ = ["PositionCurve", "Setting", "draft", "due", "fit_curve", "lacks_by", "worth_of"]
 
-Setting = str | tuple[float, ...]
+Setting = str | Sequence[float]
 """``"learned"``, ``"none"``, or what an impression is worth at each position."""
 
 _SLOPE, _WALK = 1.0, 0.5
 """Standard deviations of the prior: of η, and of the random walk from one position to one e times as far."""
 _ATTEMPTS = 60
+_SURE = 2.0
+_LITTLE = 0.1
+"""A new curve is used where some log θ differs by more than this."""
 
 
 class PositionCurve(NamedTuple):
@@ -49,11 +52,8 @@ class PositionCurve(NamedTuple):
 
     @property
     def known(self) -> bool:
-        """Whether it is known well enough to be used: it is farther from a flat one than it is uncertain.
-
-        The fit shrinks to a flat curve, so that what little is known already takes it nearer to the truth.
-        """
-        return self.effect > self.uncertainty
+        """Whether it is known well enough to be used: it is farther from a flat one than twice its standard error."""
+        return self.effect > _SURE * self.uncertainty
 
 
 def _size(logs: Floats) -> float:
@@ -109,10 +109,13 @@ def _value(stretches: Sequence[tuple[int, int, Floats]], logs: Floats, tight: Fl
     return value
 
 
-def steps_of(looked: Sequence[float] | Floats) -> tuple[int, ...]:
-    """What an impression is worth at each position in whole steps, at least one; nothing where each is worth one."""
-    steps = tuple(max(1, round(float(each) / STEP)) for each in looked)
-    return () if all(each * STEP == 1 for each in steps) else steps
+def lacks_by(setting: Setting, ledger: Ledger) -> Floats | None:
+    """What an impression lacks to one in each zone of positions but the first, now; None where each is worth one."""
+    if setting == "none":
+        return None
+    worth = ledger.curve[1].get("worth", ()) if setting == "learned" else setting
+    lacks = lacks_of([float(each) for each in worth])
+    return lacks if lacks.any() else None
 
 
 def due(ledger: Ledger) -> bool:
@@ -121,18 +124,35 @@ def due(ledger: Ledger) -> bool:
     return total > 0 and total >= 1.1 * ledger.curve[1].get("rewards", 0.0) + 5.0
 
 
-def draft(rewards: Mapping[tuple[int, int], Sequence[float]], after: int, at: int) -> Draft:
+def worth_of(curve: PositionCurve, before: Sequence[float]) -> list[float]:
+    """What an impression is worth at each position by a new curve; nothing where it is not known well enough.
+
+    While it differs little from what it was worth before, that stays: all items have to be counted anew.
+    """
+    if not curve.known:
+        return []
+    worth = [float(each) for each in curve.looked]
+    if len(before) == len(worth) and all(abs(math.log(a / b)) < _LITTLE for a, b in zip(worth, before, strict=True)):
+        return list(before)
+    return worth
+
+
+def draft(
+    rewards: Mapping[tuple[int, int], Sequence[float]], in_force: tuple[int, Mapping[str, Any]], at: int
+) -> Draft:
     """Fit the curve; it may take some milliseconds, and any thread may do it.
 
-    It follows the one at the place ``after`` of the log, whether it is known well enough or not.
+    It follows the one that is in force, given by its place in the log and its fields, and says what impressions are
+    worth from now on.
     """
+    after, before = in_force
     curve = fit_curve(rewards)
     fields = {
         "after": after,
         "rewards": sum(map(sum, rewards.values())),
         "looked": curve.looked.tolist(),
         "error": curve.error.tolist(),
-        "known": curve.known,
+        "worth": worth_of(curve, before.get("worth", ())),
         "writer": WRITER,
     }
     return Draft.of(f"positions/{after}", "positions", at, fields)

@@ -455,7 +455,7 @@ class Service:
         ledger = self.desk.ledger
         if positions.due(ledger) and not self.journal.away:
             looks = {stretch: list(rewards) for stretch, rewards in ledger.looks.rewards.items()}
-            draft = await asyncio.to_thread(positions.draft, looks, ledger.curve[0], now())
+            draft = await asyncio.to_thread(positions.draft, looks, ledger.curve, now())
             await self.journal.write((draft,))
 
     # After a failure ----------------------------------------------------------------------------------

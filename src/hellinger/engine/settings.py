@@ -333,8 +333,8 @@ class Settings(BaseModel):
                 figures = tuple(float(each) for each in value)
             except (TypeError, ValueError):
                 figures = ()
-            good = bool(figures) and all(0 < each <= 1 for each in figures)
-            require(good, "positions is learned, none or numbers, 0 < each <= 1", positions=value)
+            good = bool(figures) and figures[0] == 1 and all(0 < each <= 1 for each in figures)
+            require(good, "positions is learned, none or numbers from 1 on, 0 < each <= 1", positions=value)
             return figures
         return value
 

@@ -33,9 +33,11 @@ class Changes:
         Variants and segments with another prior.
     phase
         Whether a phase of the experiment has begun.
+    curve
+        Whether another curve says how much positions are looked at.
     """
 
-    __slots__ = ("counted", "forgotten", "items", "phase", "priors", "rankings", "retagged")
+    __slots__ = ("counted", "curve", "forgotten", "items", "phase", "priors", "rankings", "retagged")
 
     def __init__(self) -> None:
         self.items: set[int] = set()
@@ -45,3 +47,4 @@ class Changes:
         self.counted: defaultdict[tuple[str, str], list[Slots]] = defaultdict(list)
         self.priors: set[tuple[str, str]] = set()
         self.phase = False
+        self.curve = False

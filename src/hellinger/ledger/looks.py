@@ -3,14 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
-__all__ = ["MOST", "STEP", "Looks", "ties_of"]
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["MOST", "STEP", "ZONES", "Looks", "lacks_of", "ties_of", "zones_of"]
 
 MOST = 50
-"""Positions that are told apart."""
+"""Positions that are told apart where rewards are counted."""
 STEP = 1 / 256
 """What an impression is worth is a multiple of this, so that sums are exact in whatever order."""
+ZONES = (0, 1, 2, 3, 4, 5, 6, 8, 10, 14, 20, 30)
+"""First position, from 0, of each stretch in which an item's impressions are counted together."""
+
+
+@lru_cache(1024)
+def zones_of(k: int) -> npt.NDArray[np.int64]:
+    """The zone of each of k positions."""
+    return np.searchsorted(ZONES, np.arange(k), side="right") - 1
+
+
+def lacks_of(worth: Sequence[float]) -> npt.NDArray[np.float64]:
+    """What an impression lacks to one in each zone but the first, where it is worth so much at each position.
+
+    In a zone it is worth the mean of its positions, in whole steps, at least one; beyond the last as much as there.
+
+    >>> (1 - lacks_of([1.0, 0.5, 0.25])[:4]).tolist()
+    [0.5, 0.25, 0.25, 0.25]
+    """
+    zones, steps, last = zones_of(len(worth)), [], 1.0
+    for zone in range(1, len(ZONES)):
+        own = np.asarray(worth, np.float64)[zones == zone]
+        last = float(own.mean()) if own.size else last
+        steps.append(max(1, round(last / STEP)))
+    return 1.0 - np.array(steps) * STEP
 
 
 def ties_of(fields: Mapping[str, Any]) -> int:

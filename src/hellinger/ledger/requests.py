@@ -6,28 +6,16 @@ from array import array
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from functools import lru_cache
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import orjson
 
 from hellinger.events import Logged
-from hellinger.ledger.looks import STEP
 from hellinger.ledger.shares import Share
 
-__all__ = ["Request", "Requests", "Unread", "Worth", "amounts_of", "request_of", "spoken_of"]
+__all__ = ["Request", "Requests", "Unread", "request_of", "spoken_of"]
 
 _NONE = array("i")
-
-Worth = tuple[int, ...]
-
-
-@lru_cache(1024)
-def amounts_of(worth: Worth) -> npt.NDArray[np.float64]:
-    """What impressions are worth that are worth so many steps each."""
-    return np.array(worth, np.float64) * STEP
 
 
 Unread = tuple[int, str]
@@ -55,7 +43,7 @@ class Request:
         "unit",
         "version",
         "whose",
-        "worth",
+        "zoned",
     )
 
     def __init__(
@@ -71,7 +59,7 @@ class Request:
         counted: bool,
         phase: int = 0,
         unit: int = -1,
-        worth: Worth = (),
+        zoned: bool = False,
         ties: int = 0,
     ) -> None:
         self.whose = (variant, segment)
@@ -88,8 +76,8 @@ class Request:
         """The place in the log of the experiment's phase that it belongs to; 0 for none."""
         self.unit = unit
         """A hash of its user, where users keep their variant; else −1."""
-        self.worth = worth
-        """What an impression is worth at each position, in steps of ``STEP``; nothing where each is worth one."""
+        self.zoned = zoned
+        """Whether its impressions are counted by position: not those of an older version, which are worth one each."""
         self.ties = ties
         """Which neighbours are in random order: see ``looks.ties_of``."""
         self.share: Share | None = None
@@ -124,13 +112,8 @@ class Request:
         items = tuple(fields["items"])
         segment = fields["segment"] or ""
         more = {"phase": fields.get("phase", 0), "unit": fields.get("unit", -1)}  # an older log has none
-        more |= {"worth": tuple(fields.get("worth", ())), "ties": fields.get("ties", 0)}
+        more |= {"ties": fields.get("ties", 0), "zoned": fields.get("zoned", False)}
         return cls(fields["variant"], segment, at, fields["through"], items, counted=fields["counted"], **more)
-
-    @property
-    def amounts(self) -> npt.NDArray[np.float64] | None:
-        """What the impression at each position is worth; None where each is worth one."""
-        return amounts_of(self.worth) if self.worth else None
 
     def position(self, item: str) -> int:
         """Where an item stands in the ranking, from 0; −1 if it does not."""

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from hellinger.engine.desk import Desk
+from hellinger.engine.overlay import amounts
 from hellinger.engine.positions import PositionCurve
-from hellinger.ledger.looks import STEP
 
 __all__ = ["positions"]
 
@@ -20,8 +20,7 @@ def positions(desk: Desk) -> dict[str, Any]:
     curve = PositionCurve(np.array(fields.get("looked", [1.0])), np.array(fields.get("error", [0.0])))
     setting = desk.positions if isinstance(desk.positions, str) else "given"
     length = max(curve.looked.size, 1 if isinstance(desk.positions, str) else len(desk.positions))
-    steps = desk.worth(length)
-    worth = [step * STEP for step in steps] or [1.0] * length
+    worth = amounts(length, desk.pools.lacks if desk.counted else None).tolist()
     known = [*zip(curve.looked.tolist(), curve.error.tolist(), strict=True)]
     rows = []
     for j in range(length):
@@ -30,12 +29,12 @@ def positions(desk: Desk) -> dict[str, Any]:
         rows.append({"position": j + 1, "looked": looked, "low": low, "high": high, "worth": worth[j]})
     told = {
         "setting": setting,
-        "known": bool(fields.get("known")),
+        "known": curve.known,
         "rewards": fields.get("rewards", 0.0),
         "effect": curve.effect,
         "error": curve.uncertainty,
         "impressions": ledger.rounds(variants=ledger.variants),
-        "worth": ledger.rounds(variants=ledger.variants, worth=True),
+        "worth": ledger.rounds(variants=ledger.variants, lacks=desk.pools.lacks),
         "positions": rows,
     }
     return told | {"sentence": _sentence(desk, told)}
