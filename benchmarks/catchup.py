@@ -47,12 +47,12 @@ def events(like: dict[str, Any], count: int, items: int) -> Iterator[Row]:
     draw = random.Random(1)
     variants = VARIANTS.split(", ")
     click = orjson.dumps({"points": 1.0, "late": False, "happened": None}).decode()
-    first = like["since"][0] - int(like["items"][0].removeprefix("content-"))  # items were logged one after the other
+    first = like["since"][0] - int(like["items"][0].removeprefix("item-"))  # items were logged one after the other
     shown: list[tuple[str, str]] = []
     for number in range(count // 2):
         name, at, variant = new_request(now()), now(), variants[number % len(variants)]
         numbers = draw.sample(range(items), K)
-        chosen, since = [f"content-{j}" for j in numbers], [first + j for j in numbers]
+        chosen, since = [f"item-{j}" for j in numbers], [first + j for j in numbers]
         fields = like | {"variant": variant, "policy": variant, "items": chosen, "since": since}
         yield name, "rank", at, orjson.dumps(fields).decode()
         shown.append((name, chosen[number % K]))
@@ -96,7 +96,7 @@ def main() -> None:
         client = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=120)
         with running(port, *command) as process, client:
             for start in range(0, given.items, 10_000):
-                new = [{"id": f"content-{j}"} for j in range(start, min(given.items, start + 10_000))]
+                new = [{"id": f"item-{j}"} for j in range(start, min(given.items, start + 10_000))]
                 client.post("/v1/items", json={"items": new}).raise_for_status()
             name = client.post("/v1/rank", json={"k": K}).json()["ranking_id"]
             with closing(open_store(database)) as store:

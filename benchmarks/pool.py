@@ -44,7 +44,7 @@ def kernel(pool: Pool) -> tuple[Callable[[], object], Callable[[], object]]:
 
 
 def full_scan(pool: Pool) -> list[tuple[int, float]]:
-    """The best 20 by the compiled index of every content: one pass for the index, one for the best."""
+    """The best 20 by the compiled index of every item: one pass for the index, one for the best."""
     slots = np.arange(len(pool))
     chosen, rows = np.empty(20, np.int64), np.empty((20, 4), np.int64)
     _scan.select(pool._store.state, 1.0, slots, pool._values(slots), EVERYTHING, 1, False, chosen, rows)
@@ -102,7 +102,7 @@ def measure(spec: str, sizes: list[int]) -> list[Figures]:
         (serve,) = best(functools.partial(pool.serve, 20))
         line("serve(20), impressions counted", serve, "µs", "≤ 35", serve <= 35)
         line("record_many of 100,000 events, each", many, "µs", "≤ 0.5", many <= 0.5)
-        line("memory of a content, its id apart", pool.memory() / size, "B", "≤ 100", pool.memory() <= 100 * size)
+        line("memory of an item, its id apart", pool.memory() / size, "B", "≤ 100", pool.memory() <= 100 * size)
         if size >= 10_000_000:
             line("loading", loading, "s", "< 10", loading < 10)
         else:

@@ -158,8 +158,10 @@ class Soak:
             answer = await self.client.post("/v1/feedback", json={"events": batch})
             if answer.status_code != 200:
                 return
-            told = answer.json()
-            self.accepted += told["accepted"] + told["duplicate"]  # a try that was not acknowledged may have counted
+            counts = answer.json()
+            self.accepted += (
+                counts["accepted"] + counts["duplicate"]
+            )  # a try that was not acknowledged may have counted
             del self.clicks[: len(batch)]
 
     async def during(self, doing: str, what: Any) -> None:
@@ -306,7 +308,7 @@ def publish(path: Path | None, text: str) -> None:
             raise ValueError(f"what a soak has printed must have {pattern!r}")
         return float(match[1].replace(",", ""))
 
-    minutes = len(days) * number(r"a day of (\d+) s") / 60  # an earlier run's command is told by what it printed
+    minutes = len(days) * number(r"a day of (\d+) s") / 60  # an earlier run's command is known by what it printed
     results = Results(path, f"python benchmarks/soak.py --minutes {minutes:g}")
     results.value("days", len(days))
     results.value("first", days[0], "MB")

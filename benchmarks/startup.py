@@ -90,13 +90,13 @@ def made(path: Path, items: int, groups: int, tail: int) -> None:
 def folded(items: int, groups: int) -> Ledger:
     """What all items and so many groups of events fold to."""
     ledger = Ledger()
-    held = ledger.catalogue
+    catalogue = ledger.catalogue
     places = np.arange(items)
     columns: dict[str, Any] = {"since": places + 1, "said": places + 1, "added_at": AT, "tags": places % 20 + 1}
-    for name, array in held.columns.items():
-        held.columns[name] = np.broadcast_to(columns.get(name, 0), items).astype(array.dtype)
+    for name, array in catalogue.columns.items():
+        catalogue.columns[name] = np.broadcast_to(columns.get(name, 0), items).astype(array.dtype)
     sections = [(f"section-{number}",) for number in range(20)]
-    held.restore([f"article-{i}" for i in range(items)], [(), *sections])
+    catalogue.restore([f"article-{i}" for i in range(items)], [(), *sections])
     group = np.arange(groups)
     rewarded = group[: max(0, groups - LAG)]
     for number, variant in enumerate(VARIANTS):
@@ -137,8 +137,8 @@ def readiness(path: Path, port: int = 8471) -> tuple[float, float, str]:
             busy = sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
         finally:
             process.send_signal(signal.SIGKILL)
-        said, _ = process.communicate()
-    return seconds, busy, next((line for line in said.splitlines() if "ready with" in line), "")
+        output, _ = process.communicate()
+    return seconds, busy, next((line for line in output.splitlines() if "ready with" in line), "")
 
 
 def main() -> None:
@@ -172,8 +172,8 @@ def main() -> None:
             rate = (store.last() - saved[0]) / (time.perf_counter() - began)
             whole = store.last() / rate
         readiness(path)
-        seconds, busy, said = min(readiness(path) for _ in range(3))
-        console.print(said)
+        seconds, busy, line = min(readiness(path) for _ in range(3))
+        console.print(line)
         good = "[green]" if seconds < TARGET else "[red]"
         console.print(
             f"{given.items:,} items, {given.events:,} events, the last {given.tail:,} not in the snapshot:\n"

@@ -71,7 +71,7 @@ def start(stack: ExitStack, database: str, copies: int = 1, workers: int = 1) ->
         processes.append(stack.enter_context(running(port, *command)))
         ports.append(port)
     with httpx.Client(base_url=f"http://127.0.0.1:{ports[0]}", timeout=120) as client:
-        client.post("/v1/items", json={"items": [{"id": f"content-{j}"} for j in range(10_000)]}).raise_for_status()
+        client.post("/v1/items", json={"items": [{"id": f"item-{j}"} for j in range(10_000)]}).raise_for_status()
         while f"hellinger_workers {workers:.1f}" not in client.get("/metrics").text:
             pass
     return Copies(ports, processes)
@@ -140,9 +140,9 @@ def main() -> None:
             pair = named["PostgreSQL, 2 copies"]
             own, others = turn(pair, pair.ports[:1], options.seconds).cost
             idle.append(others / own)
-    for name, told in turns.items():
-        cost = median([sum(each.cost) for each in told])
-        console.print(f"{name}: {median([each.rate for each in told]):,.0f} rankings/s, {cost * 1e6:.0f} µs each")
+    for name, spells in turns.items():
+        cost = median([sum(each.cost) for each in spells])
+        console.print(f"{name}: {median([each.rate for each in spells]):,.0f} rankings/s, {cost * 1e6:.0f} µs each")
     ratio = median(idle)
     met = "[green]met[/]" if ratio <= TARGET else "[red]missed[/]"
     console.print(f"an event of another copy ÷ an own ranking, idle otherwise: {ratio:.3f} (target ≤ {TARGET}) {met}")

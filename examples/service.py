@@ -1,4 +1,4 @@
-"""A client of the service: contents in, rankings out, feedback back.
+"""A client of the service: items in, rankings out, feedback back.
 
 Without an address it starts a service of its own on a temporary database.
 """

@@ -21,7 +21,7 @@ KINDS = list(WEIGHTS)
 
 
 def stable(count: int = 40) -> list[str]:
-    """Contents that stay from beginning to end."""
+    """Items that stay from beginning to end."""
     return [f"stable-{j}" for j in range(count)]
 
 
@@ -284,7 +284,7 @@ class Crowd:
         return {variant: (cell[0], cell[1], cell[2]) for variant, cell in sums.items()}
 
     def counts(self) -> dict[str, dict[str, tuple[float, float]]]:
-        """Impressions and rewards of each stable content, in all ("") and by variant."""
+        """Impressions and rewards of each stable item, in all ("") and by variant."""
         sums: dict[tuple[str, str], list[float]] = defaultdict(lambda: [0.0, 0.0])
         for client in self.clients:
             for ranking in client.past + client.rankings:

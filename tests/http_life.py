@@ -28,6 +28,13 @@ __all__ = ["HttpLife"]
 
 NAMES = [f"item-{n}" for n in range(12)]
 TAGS: list[list[str]] = [[], ["x"], ["x", "y"], ["z"]]
+MORE: list[dict[str, Any]] = [
+    {},
+    {"group": "story-1"},
+    {"group": ["sport", "story-2"], "features": {"length": 2, "genre": ["drama"]}},
+    {"features": {"length": 7, "genre": ["comedy", "drama"]}},
+]
+CONTEXTS: list[dict[str, Any] | None] = [None, {"age": 31, "city": "Rome"}, {"age": 62, "likes": ["sport", "art"]}]
 KINDS = ["click", "like", "share"]
 WEIGHTS = {"like": 0.5, "share": 0.25}
 SEGMENTS = [None, None, "tablet", "phone"]
@@ -170,6 +177,7 @@ class HttpLife:
     def _rank(self, rng: random.Random, service: Service) -> int:
         body: dict[str, Any] = {"k": rng.randint(1, 5), "segment": rng.choice(SEGMENTS)}
         body |= {"user": rng.choice([None, "ada", "bob"]), "placement": rng.choice([None, "front"])}
+        body |= {"context": rng.choice(CONTEXTS)}
         if rng.random() < 0.2:
             body["exclude"] = rng.choices(NAMES, k=2)
         answer = service.post("/v1/rank", body)
@@ -214,7 +222,7 @@ class HttpLife:
     def _describe(self, rng: random.Random, service: Service) -> int:
         items = []
         for name in set(rng.choices(NAMES, k=rng.randint(1, 3))):
-            item: dict[str, Any] = {"id": name, "tags": rng.choice(TAGS)}
+            item: dict[str, Any] = {"id": name, "tags": rng.choice(TAGS)} | rng.choice(MORE)
             ahead = rng.choice([None, None, 0.05, 0.3, 3600.0, -1.0])
             if ahead is not None:
                 item["expires_at"] = datetime.fromtimestamp(time.time() + ahead, UTC).isoformat()

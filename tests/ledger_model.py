@@ -23,6 +23,14 @@ KINDS = ["click", "like", "share"]
 WORTH = [1.0, 0.75, 0.5, 0.25, 0.125]
 POINTS = [0.0, 0.25, 0.5, 1.0]
 TAGS: list[list[str]] = [[], ["x"], ["x", "y"]]
+MORE: list[dict[str, Any]] = [
+    {},
+    {"group": ["g"]},
+    {"group": ["g", "h"], "features": {"length": 2.0}},
+    {"features": {"length": 3.0, "words": ["u", "v"]}},
+]
+"""What else may be said of an item."""
+CONTEXTS: list[dict[str, Any] | None] = [None, {"age": 31.0, "likes": ["x"]}, {"age": 62.0, "city": "u"}]
 
 
 # The model ----------------------------------------------------------------------------------------------
@@ -35,6 +43,8 @@ class Content:
     added_at: int
     expires_at: int
     tags: tuple[str, ...]
+    more: tuple[tuple[str, ...], Any]
+    """Group and features."""
     state: str = "shown"
     left_at: int = 0
     gone: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -51,11 +61,12 @@ def contents(events: Sequence[Logged]) -> dict[str, Content]:
         content = held.get(fields.get("id", ""))
         if event.kind == "item":
             date, tags = fields["expires_at"] or 0, tuple(fields["tags"])
+            more = tuple(fields.get("group", ())), fields.get("features")
             if content is None:
-                held[fields["id"]] = Content(event.seq, event.seq, event.at, date, tags)
+                held[fields["id"]] = Content(event.seq, event.seq, event.at, date, tags, more)
                 continue
             revived = content.state == "expired" and date != content.expires_at and (date == 0 or date > event.at)
-            content.said, content.expires_at, content.tags = event.seq, date, tags
+            content.said, content.expires_at, content.tags, content.more = event.seq, date, tags, more
             if revived:
                 content.state, content.left_at = "shown", 0
         elif event.kind == "state" and content is not None:
@@ -193,6 +204,7 @@ class Model:
         assert set(held.slots) == set(self.contents)
         assert held.live == sum(content.state == "shown" for content in self.contents.values())
         self._check_slots(ledger)
+        self._check_departed(ledger)
         places = {key for key in self.rounds if self.rounds[key]}
         assert places <= set(ledger.counts)
         counted = [key for key in ledger.counts if key[0] in {"", *ledger.variants}]
@@ -205,6 +217,7 @@ class Model:
             for column in ("since", "said", "added_at", "expires_at", "left_at"):
                 assert held[column][slot] == getattr(content, column), column
             assert (STATES[held["state"][slot]], held.tags_of(slot)) == (content.state, content.tags)
+            assert (held.group_of(slot), held.features_of(slot)) == content.more
             assert {v: left[slot] for v, left in ledger.gone.items() if slot in left} == content.gone
             for key in counted:
                 n, s = ledger.sums([slot], variants=[key[0]], segment=key[1])
@@ -310,6 +323,30 @@ class Model:
                         n, _ = ledger.sums([slot], variants=[starting(variant)], segment=segment, lacks=lacks_of(WORTH))
                         assert n[0] == sum(content.worth[v, segment] for v in others), (name, variant, segment)
 
+    def _check_departed(self, ledger: Ledger) -> None:
+        """Of forgotten items, those that had expired count for their group, while it has others."""
+        items: dict[tuple[str, ...], int] = {}
+        sums: dict[tuple[str, str], dict[tuple[str, ...], list[float]]] = defaultdict(dict)
+        for j, event in enumerate(self.events):
+            if event.kind == "forget":
+                before = Model(self.events[:j])
+                for content in before.contents.values():
+                    group = content.more[0]
+                    if group and content.state == "expired" and content.since in event.fields["since"]:
+                        items[group] = items.get(group, 0) + 1
+                        for key in content.n:
+                            if content.n[key] or content.s[key]:
+                                pair = sums[key].setdefault(group, [0.0, 0.0])
+                                pair[:] = [pair[0] + content.n[key], pair[1] + content.s[key]]
+            alive = {content.more[0] for content in contents(self.events[: j + 1]).values()}
+            items = {group: number for group, number in items.items() if group in alive}
+            for key in sums:
+                sums[key] = {group: pair for group, pair in sums[key].items() if group in alive}
+        assert ledger.departed.items == items
+        found = {key: {g: list(pair) for g, pair in each.items()} for key, each in ledger.departed.sums.items() if each}
+        counted = {"", *ledger.variants}
+        assert {key: each for key, each in found.items() if key[0] in counted} == {k: v for k, v in sums.items() if v}
+
     def _check_slots(self, ledger: Ledger) -> None:
         """Every slot has an item, or one that was deleted, or is free and has nothing; tag sets are those of items."""
         held = ledger.catalogue
@@ -328,7 +365,10 @@ class Model:
                     sums = ledger.sums([slot], variants=[variant], segment=segment, lacks=lacks)
                     assert [column[0] for column in sums] == [0, 0]
         numbers = held["tags"][sorted(taken)].tolist()
-        assert {held.tag_sets[number] for number in numbers} | {()} == set(held.tag_sets)
+        assert {held.tags.values[number] for number in numbers} | {()} == set(held.tags.values)
+        groups = held["group"][sorted(taken)].tolist()
+        assert {held.groups.values[number] for number in groups} | {()} == set(held.groups.values)
+        assert set(held.features) <= taken
 
 
 # Logs -----------------------------------------------------------------------------------------------------
@@ -357,7 +397,11 @@ class Log:
 Command = tuple[Any, ...]
 
 _item = st.tuples(
-    st.just("item"), st.sampled_from(NAMES), st.sampled_from(TAGS), st.sampled_from([None, -1, 50, 10**6])
+    st.just("item"),
+    st.sampled_from(NAMES),
+    st.sampled_from(TAGS),
+    st.sampled_from([None, -1, 50, 10**6]),
+    st.sampled_from(MORE),
 )
 _state = st.tuples(
     st.just("state"), st.sampled_from(NAMES), st.sampled_from((*STATES, "deleted", "hidden")), st.booleans()
@@ -369,6 +413,7 @@ _rank = st.tuples(
     st.lists(st.sampled_from(NAMES), max_size=3, unique=True),
     st.booleans(),
     st.integers(0, 4),
+    st.sampled_from(CONTEXTS),
     st.lists(st.sampled_from([0.5, 0.25, None]), min_size=3, max_size=3),
     st.booleans(),
     st.sampled_from(["cold-start", "fixed", "drawn"]),
@@ -421,9 +466,9 @@ def written(happenings: Sequence[Command]) -> Log:
         match happening:
             case "wait", step:
                 at += step
-            case "item", name, tags, expires:
+            case "item", name, tags, expires, *more:
                 date = None if expires is None else at + expires
-                fields = {"id": name, "tags": tags, "expires_at": date, "metadata": None}
+                fields = {"id": name, "tags": tags, "expires_at": date, "metadata": None, **(more[0] if more else {})}
                 log.append(Event.of(f"item/{number}", "item", at, fields))
             case "state", name, state, right:
                 held = contents(log.events).get(name)
@@ -431,7 +476,8 @@ def written(happenings: Sequence[Command]) -> Log:
                 fields = {"id": name, "state": state} | ({"expires_at": date} if state == "expired" else {})
                 log.append(Event.of(f"state/{number}", "state", at, fields))
             case "rank", variant, segment, items, counted, lag, *more:
-                scores, zoned, policy = more or ([], True, "cold-start")
+                rest: list[Any] = [*more, *[None, [], True, "cold-start"][len(more) :]]
+                context, scores, zoned, policy = rest
                 through = max(0, len(log.events) - lag)
                 then = contents(log.events[:through])
                 shown = [item for item in items if item in then]
@@ -444,6 +490,7 @@ def written(happenings: Sequence[Command]) -> Log:
                 }
                 fields |= {"zoned": True} if zoned else {}
                 fields |= {"ties": ties} if (ties := ties_of(fields)) and lag < 4 else {}
+                fields |= {"context": context} if context else {}
                 event = log.append(Event.of(f"r{number}", "rank", at, fields))
                 assert event is not None
                 ranks.append(event)

@@ -239,7 +239,7 @@ class Service:
         return self.done("/v1/feedback", {"events": told})
 
     def add(self, *items: str) -> None:
-        """Add contents."""
+        """Add items."""
         self.done("/v1/items", {"items": [{"id": item} for item in items]})
 
     def totals(self) -> dict[str, tuple[float, float, float]]:
@@ -250,7 +250,7 @@ class Service:
         return {row["variant"]: (row["requests"], row["impressions"], row["reward"]) for row in rows}
 
     def counts(self) -> dict[str, dict[str, tuple[float, float]]]:
-        """Impressions and rewards of each content, in all ("") and by variant."""
+        """Impressions and rewards of each item, in all ("") and by variant."""
         rows: list[dict[str, Any]] = []
         cursor: str | None = ""
         while cursor is not None:

@@ -25,7 +25,7 @@ from hellinger.ledger import SHOWN, Ledger, spoken_of
 from hellinger.ledger.recovery import differences, fold
 from hellinger.ledger.snapshot import decode, encode
 from hellinger.pool import Leaving
-from ledger_model import KINDS, NAMES, SEGMENTS, START, TAGS, Log, Model
+from ledger_model import CONTEXTS, KINDS, MORE, NAMES, SEGMENTS, START, TAGS, Log, Model
 
 __all__ = ["VARIANTS", "Copy", "Life", "check_ranking", "same_as_rebuilt"]
 
@@ -82,8 +82,11 @@ class Copy:
 
     # What users do, in short
 
-    def add(self, *names: str, at: int = START, tags: Iterable[str] = (), expires_at: int | None = None) -> None:
-        items = [{"id": name, "tags": list(tags), "expires_at": expires_at, "metadata": None} for name in names]
+    def add(
+        self, *names: str, at: int = START, tags: Iterable[str] = (), expires_at: int | None = None, **more: Any
+    ) -> None:
+        common = {"tags": list(tags), "expires_at": expires_at, "metadata": None, **more}
+        items = [{"id": name, **common} for name in names]
         self.write(self.desk.describe(items, at))
         self.flush()
 
@@ -243,8 +246,9 @@ class Life:
         names, tags = rng.choices(NAMES, k=rng.randint(1, 3)), rng.choice(TAGS)
         expires = rng.choice([None, None, 30_000, 2000, -1])
         date = None if expires is None else self.at + expires
-        self._note(names=names, tags=tags, expires=expires)
-        items = [{"id": name, "tags": tags, "expires_at": date, "metadata": None} for name in names]
+        more = rng.choice(MORE)
+        self._note(names=names, tags=tags, expires=expires, more=more)
+        items = [{"id": name, "tags": tags, "expires_at": date, "metadata": None, **more} for name in names]
         copy.write(copy.desk.describe(items, self.at))
 
     def turn(self, copy: Copy) -> None:
@@ -262,6 +266,7 @@ class Life:
             rng.choice([None, None, [], ["x"], ["y", "z"]]),
             rng.choice([None, None, rng.choices(SOME, k=3)]),
             rng.choice([None, "front"]),
+            rng.choice(CONTEXTS),
         )
         draft = copy.desk.rank(query, self.at)
         copy.write([draft])

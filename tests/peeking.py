@@ -69,10 +69,10 @@ def clumped(rng: np.random.Generator, runs: int, requests: int, rate: float, sha
     return path(rng.binomial(SLOTS, own), np.full((runs, requests), SLOTS * law.mean()))
 
 
-def learning(rng: np.random.Generator, runs: int, requests: int, contents: int = 10) -> Path:
-    """Thompson sampling over contents of different rates: what comes next depends on every click before."""
-    rates = rng.beta(1.6, 20.0, (runs, contents))
-    good, bad = np.ones((runs, contents)), np.full((runs, contents), 10.0)
+def learning(rng: np.random.Generator, runs: int, requests: int, items: int = 10) -> Path:
+    """Thompson sampling over items of different rates: what comes next depends on every click before."""
+    rates = rng.beta(1.6, 20.0, (runs, items))
+    good, bad = np.ones((runs, items)), np.full((runs, items), 10.0)
     every = np.arange(runs)
     clicks, means = np.empty((runs, requests), dtype=np.int64), np.empty((runs, requests))
     for r in range(requests):

@@ -55,7 +55,7 @@ def fill(
     phases: Sequence[Begun] = (),
     hides: Mapping[str, float] | None = None,
 ) -> None:
-    """Play rankings and clicks up to this moment into a new database: the content ``item-0007`` is added seventh.
+    """Play rankings and clicks up to this moment into a new database: the item ``item-0007`` is added seventh.
 
     ``hides``: how often an impression of a variant has feedback of the kind ``hide``.
     """

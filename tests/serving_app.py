@@ -88,7 +88,7 @@ class Api:
 
 
 def item_path(name: str, action: str = "") -> str:
-    """Where a content is found."""
+    """Where an item is found."""
     return f"/v1/items/{quote(name, safe='')}{action}"
 
 

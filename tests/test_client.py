@@ -62,20 +62,22 @@ def test_every_call_of_the_client(served: Served, tmp_path: Path) -> None:
         assert client.live()
         strange = ["call/a", "..", "call?#%", "call ü"]
         later = datetime(2100, 1, 1, tzinfo=UTC)
-        answer = client.add_items([*strange, NewItem("call-x", ("t",), later, {"title": "X"})])
+        answer = client.add_items([*strange, NewItem("call-x", ("t",), later, {"title": "X"}, ("g", "h"), {"n": 1})])
         assert (answer.added, answer.updated) == (5, 0)
         assert client.add_items(["call/a"]).unchanged == 1
         for name in strange:
             assert client.item(name).id == name
         item = client.item("call-x")
         assert (item.tags, item.expires_at, item.metadata) == (("t",), later, {"title": "X"})
+        assert (item.group, item.features) == (("g", "h"), {"n": 1.0})
         assert [row.id for row in client.items(tag="t")] == ["call-x"]
         assert [row.id for row in client.items(search="call", limit=1)] == ["call/a", "call?#%", "call ü", "call-x"]
         assert client.hide("..") == "hidden"
         assert client.unhide("..") == "shown"
         assert client.delete("..") == "deleted"
 
-        ranking = client.rank(2, user="ada", segment="new", among=["call-x", "call/a"], exclude=["call/a"])
+        only: dict[str, Any] = {"among": ["call-x", "call/a"], "exclude": ["call/a"]}
+        ranking = client.rank(2, user="ada", segment="new", context={"age": 31, "likes": ("x",)}, **only)
         assert ranking.ids == ["call-x"]
         event = Feedback(ranking.ranking_id, "call-x", "like", at=datetime.now(UTC))
         unknown = Feedback("nobody", "call-x")
@@ -101,7 +103,7 @@ def test_every_call_of_the_client(served: Served, tmp_path: Path) -> None:
         series = client.series("day", since=datetime(2026, 1, 1))
         assert sum(series.variants[ranking.variant].reward) == 3
         rows = list(client.export(since=datetime.now(UTC) - timedelta(days=1)))
-        assert [row["item"] for row in rows] == ["call-x"]
+        assert [(row["item"], row["context"]) for row in rows] == [("call-x", {"age": 31.0, "likes": ["x"]})]
         assert client.export_file(tmp_path / "log.parquet").read_bytes()[:4] == b"PAR1"
         history = client.history("call-x")
         assert (history.item, history.complete, history.marks[0].what) == ("call-x", True, "added")

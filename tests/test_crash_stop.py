@@ -23,7 +23,7 @@ DAY = 86_400_000
 
 
 def many(service: Service, count: int = 1000) -> None:
-    """Contents enough for a snapshot to be worth it."""
+    """Items enough for a snapshot to be worth it."""
     service.add(*(f"many-{j}" for j in range(count)))
 
 

@@ -75,7 +75,7 @@ def test_an_unshown_content_has_no_finite_score_under_ucb1() -> None:
 
 
 def test_propensities_are_those_of_the_draws() -> None:
-    """Counted over many rankings of the same pool: each content at each place as often as was said."""
+    """Counted over many rankings of the same pool: each item at each place as often as was announced."""
     share, draws = 0.6, 6000
     copy = Copy(Log(), counted=False, random_share=share, seed=5, split=Split({"one": 1, "two": 0}))
     copy.add("a", "b", "c", "d")
@@ -386,7 +386,7 @@ def test_contents_beyond_hope_are_swept_out() -> None:
 
 
 def test_rounds_count_what_has_gone() -> None:
-    """The number of rounds is that of all impressions, whatever became of the contents, also after a restart."""
+    """The number of rounds is that of all impressions, whatever became of the items, also after a restart."""
     for learning in ("isolated", "shared"):
         copy = Copy(Log(), learning=learning, split=Split({"one": 1, "two": 0}), enough=0)
         copy.add("a", "b")

@@ -15,7 +15,7 @@ import typer
 
 import hellinger
 import pages
-from hellinger import cli, experiment, families, lab, policies, pool, theory
+from hellinger import cli, evaluate, experiment, families, lab, policies, pool, theory
 from hellinger.engine.settings import Settings, Shown
 from hellinger.policies import balls, levels
 
@@ -105,6 +105,11 @@ def test_pool_is_documented(name: str) -> None:
 @pytest.mark.parametrize("name", experiment.__all__)
 def test_experiment_is_documented(name: str) -> None:
     assert re.search(rf"\b{name}\b", _section("Experiment")), f"experiment's {name} is not in docs/reference.md"
+
+
+@pytest.mark.parametrize("name", evaluate.__all__)
+def test_evaluate_is_documented(name: str) -> None:
+    assert re.search(rf"\b{name}\b", _section("Evaluate")), f"evaluate's {name} is not in docs/reference.md"
 
 
 @pytest.mark.parametrize("name", [n for n in dir(hellinger.Bandit) if not n.startswith("_")])
@@ -259,7 +264,9 @@ def test_the_site_shows_no_markup(site: Path) -> None:
         ):
             found = re.search(f".*{raw}.*", text)
             assert found is None, f"{page.name}: {found}"
-    assert (site / "theory.html").read_text(encoding="utf-8").count("<math") > 100
+    theory = (site / "theory.html").read_text(encoding="utf-8")
+    assert theory.count("<math") > 100
+    assert theory.count('display="block"') == theory.count('<div style="overflow-x: auto"><math')  # on a phone
 
 
 def test_a_formula_that_cannot_be_shown_is_refused() -> None:

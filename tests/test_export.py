@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import random
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any, cast
 
+import orjson
+import polars as pl
 import pytest
 
 from hellinger.events import Event, Logged
@@ -93,6 +96,20 @@ def test_nothing_is_missed_when_clocks_are_set_back(store: Store, monkeypatch: p
     for first, last in [(None, None), *((rng.choice(times), rng.choice([None, *times])) for _ in range(40))]:
         wanted = [e.key for e in left if (first is None or e.at >= first) and (last is None or e.at < last)]
         assert exported(store, first, last)[0] == wanted
+
+
+def test_contexts_can_be_left_out(store: Store) -> None:
+    who = {"age": 31.0, "likes": ["x"]}
+    store.append([Event.of("r1", "rank", START, RANK | {"context": who}), Event.of("r2", "rank", START, RANK)], 0)
+    for contexts, found in ((True, [who, None]), (False, [None, None])):
+        assert [row["context"] for part in export.rows(store, None, None, contexts=contexts) for row in part] == found
+        for form in ("jsonl", "parquet"):
+            out = io.BytesIO()
+            export.write(store, form, None, None, out, contexts=contexts)
+            read = pl.read_ndjson(out.getvalue()) if form == "jsonl" else pl.read_parquet(out.getvalue())
+            assert (b"likes" in out.getvalue()) == contexts
+            if form == "parquet":
+                assert [text and orjson.loads(text) for text in read["context"].to_list()] == found
 
 
 def test_an_empty_log(store: Store) -> None:

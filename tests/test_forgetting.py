@@ -67,7 +67,7 @@ def test_memory_is_flat_under_churn(monkeypatch: pytest.MonkeyPatch) -> None:
         for name in [name for name in names if held["state"][held.slots[name]] == 0]:
             copy.turn(name, "deleted", at)
         assert len(copy.desk.pools.of("one")) == 0
-        sizes.append((len(held.ids), len(held.tag_sets), len(copy.desk.state.dates._heap)))
+        sizes.append((len(held.ids), len(held.tags.values), len(copy.desk.state.dates._heap)))
     assert max(slots for slots, _, _ in sizes) <= 40
     assert max(sets for _, sets, _ in sizes) <= 41
     assert max(heap for _, _, heap in sizes) <= 60
@@ -296,13 +296,13 @@ def as_version_2(parts: bytes) -> bytes:
     """A snapshot as it was before items were forgotten: it does not say when they left."""
     header, items, *frames = _blocks(parts)
     fields: dict[str, Any] = orjson.loads(header)
-    assert fields["version"] == 5
-    del fields["phases"]
+    assert fields["version"] == 6
+    del fields["phases"], fields["groups"]
     series = fields["series"]
     del series["users"]
     series["pages"] = {variant: final[3:7] for _, variant, _, _, _, final, _ in series.pop("shares")}
     out = io.BytesIO()
-    pl.read_parquet(io.BytesIO(items)).drop("left_at").write_parquet(out)
+    pl.read_parquet(io.BytesIO(items)).drop("left_at", "group", "features").write_parquet(out)
     blocks = [orjson.dumps(fields | {"version": 2}), out.getvalue(), *frames]
     return b"".join(len(block).to_bytes(8, "big") + block for block in blocks)
 
@@ -318,7 +318,7 @@ def test_a_snapshot_of_version_2() -> None:
     copy.chores(START + 10)
     old = decode([as_version_2(b"".join(encode(copy.desk.ledger)))])
     assert differences(copy.desk.ledger, old) == []
-    assert old.catalogue.tag_sets == [(), ("x",), ("y",), ()]
+    assert old.catalogue.tags.values == [(), ("x",), ("y",), ()]
     fresh = Copy(copy.log, split=ONE, forget_after=HOUR)
     fresh.start(old)
     fresh.chores(START + 10)  # nobody knows since when: long ago

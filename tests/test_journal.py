@@ -396,7 +396,7 @@ def test_a_damaged_snapshot_is_gone_around(tmp_path: Path) -> None:
 
 
 def test_what_others_wrote_is_looked_for_when_it_is_asked_for(tmp_path: Path) -> None:
-    """A content that another copy has just added is found without waiting for the next look."""
+    """An item that another copy has just added is found without waiting for the next look."""
 
     async def scenario() -> None:
         async with running(tmp_path, poll_ms=60_000) as (service, trouble):
@@ -412,7 +412,7 @@ def test_what_others_wrote_is_looked_for_when_it_is_asked_for(tmp_path: Path) ->
 
 
 def test_much_at_once_in_one_commit(tmp_path: Path) -> None:
-    """Contents come, are counted, hidden, changed, deleted and come again, all before the pools are settled."""
+    """Items come, are counted, hidden, changed, deleted and come again, all before the pools are settled."""
 
     async def scenario() -> None:
         async with running(tmp_path) as (service, _):
@@ -559,7 +559,7 @@ def test_the_store_fails_while_a_copy_catches_up(
     monkeypatch.setattr("hellinger.engine.journal.READ", 10)
 
     async def scenario() -> None:
-        async with running(tmp_path, seed=1, poll_ms=60_000, request_cache=1) as (service, trouble):
+        async with running(tmp_path, seed=1, poll_ms=60_000, request_cache=1, max_kinds=32) as (service, trouble):
             await service.describe(items("a", "b"))
             made = [await service.rank(Query(2)) for _ in range(5)]
             await settled(service)

@@ -92,7 +92,15 @@ def _add_item(ledger: Ledger) -> None:
 
 
 def _retag(ledger: Ledger) -> None:
-    ledger.catalogue.retag(0, ("other",))
+    ledger.catalogue.label(0, ("other",), ())
+
+
+def _regroup(ledger: Ledger) -> None:
+    ledger.catalogue.label(0, ledger.catalogue.tags_of(0), ("other",))
+
+
+def _feature(ledger: Ledger) -> None:
+    ledger.catalogue.features[0] = '{"length":1.0}'
 
 
 def _column(name: str) -> Callable[[Ledger], None]:
@@ -111,7 +119,7 @@ def _late(slot: int) -> Callable[[Ledger], None]:
         counts = ledger.counts["one", ""]
         late, total = np.zeros((1, len(ZONES) - 1)), counts.late.copy()
         late[0, 2], total[2] = slot + 1, total[2] - slot
-        counts.set_behind(np.array([0]), counts.behind(np.array([0]), 1) + late, total)
+        counts.set_behind(np.array([0]), counts.behind(np.array([0]), 1) + late, total.tolist())
 
     return change
 
@@ -178,6 +186,8 @@ def _forget_variant(ledger: Ledger) -> None:
 TAMPERINGS = {
     "item": _add_item,
     "tags": _retag,
+    "group": _regroup,
+    "features": _feature,
     **{name: _column(name) for name in ("since", "said", "added_at", "expires_at", "state")},
     "hidden": _hide,
     "impression": _note(1, 0, ("one", "")),

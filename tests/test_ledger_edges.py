@@ -100,7 +100,7 @@ def test_feedback_is_named_by_its_key() -> None:
     told = {"request": "request", "item": "a/b", "kind": "click", "points": 1.0, "late": False, "happened": None}
     assert short.fields == told
     assert short._replace(body=orjson.dumps(told).decode()).fields == told
-    assert short.said == tuple(told.values())
+    assert short.parsed == tuple(told.values())
 
 
 def test_what_was_not_ranked_earns_nothing(tmp_path: Path) -> None:

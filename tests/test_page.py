@@ -1,4 +1,4 @@
-"""The page's files, the live messages, the pool's lists and a content's history, over HTTP."""
+"""The page's files, the live messages, the pool's lists and an item's history, over HTTP."""
 
 from __future__ import annotations
 
@@ -318,7 +318,7 @@ def test_the_main_experiment_is_listed_since_its_first_figure(client: httpx.Clie
     assert main["since"] < phase["since"]  # its past was played before there were phases
 
 
-# Lists of contents -----------------------------------------------------------------------------------------
+# Lists of items --------------------------------------------------------------------------------------------
 
 
 def test_every_order_can_be_turned_round(client: httpx.Client) -> None:
@@ -443,7 +443,7 @@ def items(name: str) -> dict[str, Any]:
     return {"id": name, "tags": [], "expires_at": None, "metadata": {}}
 
 
-# A content's history -----------------------------------------------------------------------------------------
+# An item's history -----------------------------------------------------------------------------------------
 
 
 @pytest.fixture

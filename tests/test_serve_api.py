@@ -24,12 +24,13 @@ from hellinger.serve.export import SCHEMA
 from serving_app import Api, item_path, running
 
 LIMITS = {"max_batch": 60, "max_exclude": 5, "max_tags": 4, "max_k": 100, "max_id_length": 40, "max_body_bytes": 20_000}
+LIMITS |= {"max_group_levels": 2, "max_features": 3, "max_features_bytes": 100}
 VARIANTS = ["hellinger-ucb", "kl-ucb", "ucb1"]
 
 
 @pytest.fixture(scope="module")
 def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
-    """One service for all tests that do not mind each other; each has contents with a tag of its own."""
+    """One service for all tests that do not mind each other; each has items with a tag of its own."""
     with running(tmp_path_factory.mktemp("api"), variants=VARIANTS, **LIMITS) as started:
         yield started
 
@@ -56,7 +57,7 @@ def refused(response: httpx.Response, status: int, code: str, *words: str) -> No
         assert word in error["error"]["message"], error
 
 
-# Contents -------------------------------------------------------------------------------------------------
+# Items ----------------------------------------------------------------------------------------------------
 
 
 def test_contents_are_added_and_changed(api: Api, tag: str) -> None:
@@ -72,6 +73,8 @@ def test_contents_are_added_and_changed(api: Api, tag: str) -> None:
         "id",
         "state",
         "tags",
+        "group",
+        "features",
         "added_at",
         "expires_at",
         "metadata",
@@ -89,6 +92,55 @@ def test_contents_are_added_and_changed(api: Api, tag: str) -> None:
     assert found["variants"]["ucb1"]["index"] is None
     assert found["variants"]["kl-ucb"]["index"] == 1
     assert api.item("n1")["metadata"] is None
+
+
+def test_contents_have_a_group_and_features(api: Api, tag: str) -> None:
+    given = {"genre": ["drama", "crime"], "length": 4, "live": True, "author": None}
+    kept = {"genre": ["drama", "crime"], "length": 4.0, "live": True}
+    assert api.add("g1", tags=[tag], group=["sport", "story-1"], features=given)["added"] == 1
+    assert api.add("g1", tags=[tag], group=["sport", "story-1"], features=kept)["unchanged"] == 1
+    found = api.item("g1")
+    assert (found["group"], found["features"]) == (["sport", "story-1"], kept)
+    assert [row["group"] for row in api.get("/v1/items", tag=tag)["items"]] == [["sport", "story-1"]]
+    assert api.add("g1", tags=[tag], group="story-1", features={"headline": "So\nit ends\u0000"})["updated"] == 1
+    assert (api.item("g1")["group"], api.item("g1")["features"]) == (["story-1"], {"headline": "So\nit ends\u0000"})
+    assert api.add("g1", tags=[tag], group=None, features={"author": None})["updated"] == 1
+    assert api.add("g1", tags=[tag], group=[], features={})["unchanged"] == 1
+    assert (api.item("g1")["group"], api.item("g1")["features"]) == ([], None)
+
+
+WRONG_FEATURES: list[tuple[Any, int, list[str]]] = [
+    (["a"], 422, ["object"]),
+    ({"": 1}, 422, ["at least 1"]),
+    ({"a": {"b": 1}}, 422, ["'a' must be a finite number, true or false, text, or a list of texts"]),
+    ({"a": ["x", 1]}, 422, ["'a' must be"]),
+    ({"a": 10**400}, 422, ["'a' must be"]),
+    ({f"f{n}": 1 for n in range(4)}, 413, ["at most 3 entries, but got 4"]),
+    ({"a": "x" * 100}, 413, ["at most 100 bytes of JSON (max_features_bytes), but got 108"]),
+]
+
+
+@pytest.mark.parametrize(("features", "status", "words"), WRONG_FEATURES)
+def test_features_and_contexts_say_what_is_wrong(api: Api, features: Any, status: int, words: list[str]) -> None:
+    code = {422: "invalid", 413: "too_large"}[status]
+    item = {"id": "wrong", "features": features}
+    refused(api.send("POST", "/v1/items", json={"items": [item]}), status, code, "features", *words)
+    refused(api.send("POST", "/v1/rank", json={"context": features}), status, code, "context", *words)
+
+
+@pytest.mark.parametrize(
+    ("group", "status", "words"),
+    [
+        (["a", "b", "c"], 413, ["`group` must have at most 2 entries, but got 3"]),
+        ("x" * 41, 422, ["`group` must have at most 40 characters"]),
+        ([""], 422, ["group"]),
+        (5, 422, ["group"]),
+        ({"a": 1}, 422, ["group"]),
+    ],
+)
+def test_groups_say_what_is_wrong(api: Api, group: Any, status: int, words: list[str]) -> None:
+    code = {422: "invalid", 413: "too_large"}[status]
+    refused(api.send("POST", "/v1/items", json={"items": [{"id": "wrong", "group": group}]}), status, code, *words)
 
 
 @pytest.mark.parametrize(
@@ -181,6 +233,7 @@ def test_lists_paged_filtered_and_sorted(api: Api, tag: str) -> None:
         "id",
         "state",
         "tags",
+        "group",
         "added_at",
         "expires_at",
         "impressions",

@@ -322,9 +322,9 @@ def test_a_segment_with_much_to_look_up_is_ranked_by_all_traffic(monkeypatch: py
     looked: list[int] = []
     place = Pools._place
 
-    def noting(self: Pools, variant: str, segment: str, slots: Any, retagged: set[int]) -> None:
+    def noting(self: Pools, variant: str, segment: str, slots: Any, described: set[int]) -> None:
         looked.append(slots.size)
-        place(self, variant, segment, slots, retagged)
+        place(self, variant, segment, slots, described)
 
     monkeypatch.setattr(Pools, "_place", noting)
     whole, own = desk.pools.of("a"), desk.pools.deciding("a", "x")

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+from array import array
 from collections import Counter
 from collections.abc import Iterator
 from itertools import count, islice, takewhile
@@ -141,15 +142,15 @@ def test_items_come_and_the_oldest_go() -> None:
     changes = some.changes(some.start + DAY)
     assert len(changes) / 2 == pytest.approx(24, abs=12)
     assert [change.item.id for change in changes if not change.comes][:3] == [c.id for c in some.items[:3]]
-    assert next(change.item.id for change in changes if change.comes) == "content-00011"
+    assert next(change.item.id for change in changes if change.comes) == "item-00011"
     assert some.changes(some.start + DAY) == []
 
 
 def test_rates_belong_to_the_id_and_the_salt() -> None:
     one, other, salted = from_law("beta"), from_law("beta"), from_law("beta", salt=1)
     rates = {item.id: item.rate for item in one.take(300)}
-    assert other.rate("content-00300") == rates["content-00300"]
-    assert salted.rate("content-00300") != rates["content-00300"]
+    assert other.rate("item-00300") == rates["item-00300"]
+    assert salted.rate("item-00300") != rates["item-00300"]
     assert np.mean(list(rates.values())) == pytest.approx(1.6 / 101.6, rel=0.15)
     assert set(LAWS) == {"beta", "heavy-tailed", "bimodal"}
     with pytest.raises(ValueError, match="unknown law 'flat'"):
@@ -308,7 +309,7 @@ def test_a_tampered_count_is_found(served: Served, monkeypatch: pytest.MonkeyPat
 
     async def sneak(driver: Driver) -> list[str]:
         ledger = served.service.desk.ledger
-        ledger.counts["ucb1", ""].show([ledger.catalogue.slots["own-1"]])  # nobody was shown it
+        ledger.counts["ucb1", ""].show(array("i", [ledger.catalogue.slots["own-1"]]))  # nobody was shown it
         return []
 
     monkeypatch.setattr(Driver, "_resolve", sneak)

@@ -29,7 +29,7 @@ def parse_spec(spec: str) -> tuple[str, dict[str, object]]:
     if match is None:
         raise InputError(f"a spec must read name or name(key=value, …), but got {spec!r}")
     arguments: dict[str, object] = {}
-    for part in filter(None, (text.strip() for text in (match[2] or "").split(","))):
+    for part in split_specs(match[2] or ""):
         key, equals, value = (text.strip() for text in part.partition("="))
         if not equals or not key.isidentifier() or not value:
             raise InputError(f"a spec's arguments must read key=value, but got {part!r} in {spec!r}")
@@ -65,10 +65,17 @@ def format_spec(name: str, arguments: dict[str, object]) -> str:
 def split_specs(text: str) -> list[str]:
     """Split at the commas outside parentheses.
 
-    >>> split_specs("ucb1, kl-ucb(c=3), ucb(ball=kl, level=plus)")
-    ['ucb1', 'kl-ucb(c=3)', 'ucb(ball=kl, level=plus)']
+    >>> split_specs("ucb1, kl-ucb(c=3), cold-start(model=logistic(scale=1, shared=false), groups=true)")
+    ['ucb1', 'kl-ucb(c=3)', 'cold-start(model=logistic(scale=1, shared=false), groups=true)']
     """
-    return [part.strip() for part in re.split(r",(?![^(]*\))", text) if part.strip()]
+    depth, parts = 0, [""]
+    for letter in text:
+        depth += (letter == "(") - (letter == ")")
+        if letter == "," and depth <= 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return [part.strip() for part in parts if part.strip()]
 
 
 def expand_spec(spec: str) -> list[str]:

@@ -8,10 +8,11 @@ kind        key                          body
 =========== ============================ ===========================================================================
 rank        request                      experiment, variant, policy, version, chance, segment, random, counted, phase,
                                          zoned, since, user, placement, unit, through, items, scores, propensities,
-                                         ties
+                                         context: who asked, where that was said; ties
 feedback    request/kind/item            points, late, happened; what the key says is among its fields
 seen        request/seen!/item           request, item
-item        item/token                   id, tags, expires_at, metadata: added, or changed where it was there already
+item        item/token                   id, tags, expires_at, metadata: added, or changed where it was there already;
+                                         group (from broad to narrow) and features, where it has them
 state       state/token                  id, state: hidden, shown, deleted, expired
 leave       leave/variant/since/item     variant, id, reason, impressions, rewards: left one variant's pool
 import      import/batch                 variant, segment, rows of item, impressions, rewards, from, to
@@ -95,11 +96,11 @@ class Logged(NamedTuple):
     @property
     def fields(self) -> dict[str, Any]:
         """The body's fields, and of feedback what its key says."""
-        said = self.said
-        return said._asdict() if isinstance(said, FeedbackFields) else said
+        parsed = self.parsed
+        return parsed._asdict() if isinstance(parsed, FeedbackFields) else parsed
 
     @property
-    def said(self) -> FeedbackFields | dict[str, Any]:
+    def parsed(self) -> FeedbackFields | dict[str, Any]:
         """The fields; of feedback as a tuple, for loops over much of it."""
         read: dict[str, Any] = orjson.loads(self.body)
         if self.kind == "feedback":

@@ -10,18 +10,20 @@ import socket
 import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, NoReturn
 
 from rich.console import Console
 from rich.markup import escape
 
-__all__ = ["keeping", "prompt_interrupts"]
+__all__ = ["discarding", "keeping", "prompt_interrupts"]
 
 _STATUS = 130
 """Exit status of a command that SIGINT ended, as shells have it."""
 _GRACE = 0.6
 """Seconds that a command has to end by itself before it is ended."""
 _kept: list[str] = []
+_unfinished: list[Path] = []
 _said = threading.Lock()
 _console = Console(stderr=True)
 
@@ -37,6 +39,8 @@ def _end() -> NoReturn:
     _say()
     for child in multiprocessing.active_children():
         child.kill()
+    for path in _unfinished:
+        path.unlink(missing_ok=True)
     with contextlib.suppress(OSError, ValueError):
         sys.stdout.flush()
     os._exit(_STATUS)
@@ -59,6 +63,17 @@ def keeping(what: str) -> Iterator[None]:
         raise
     finally:
         _kept.remove(what)
+
+
+@contextlib.contextmanager
+def discarding(path: Path) -> Iterator[None]:
+    """Remove a file at the end of this block if it is still there, however the process ends."""
+    _unfinished.append(path)
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+        _unfinished.remove(path)
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Annotated
 import typer
 
 from hellinger.cli._app import app
-from hellinger.cli._interrupt import keeping
+from hellinger.cli._interrupt import discarding, keeping
 from hellinger.cli.log import DEFAULT, Database, opened
 from hellinger.cli.simulate import tracked
 from hellinger.errors import InputError, needs_extra, require
@@ -29,12 +29,13 @@ def export(
     form: Annotated[str, typer.Option("--format", help="jsonl: one JSON object a line; parquet: one file.")] = "jsonl",
     since: Annotated[str | None, typer.Option(help="Only rankings from this time on: 2026-01-31T12:00:00Z.")] = None,
     until: Annotated[str | None, typer.Option(help="Only rankings before this time.")] = None,
+    contexts: Annotated[bool, typer.Option(help="Whether rows have the context of their ranking.")] = True,
     output: Annotated[str, typer.Option(help="File to write; - for standard output.")] = "-",
 ) -> None:
     """Write what was shown and what came of it: a row for each item of each ranking.
 
-    A row has the ranking (ranking_id, at, variant, policy, user, segment), the item with its position, score and
-    propensity, and whether it was seen, its reward and the kinds of feedback that came in time.
+    A row has the ranking (ranking_id, at, variant, policy, user, segment, context), the item with its position, score
+    and propensity, and whether it was seen, its reward and the kinds of feedback that came in time.
 
     It works beside a running service, at a low priority, and with little memory however long the log is. GET
     /v1/export gives the same rows. A file appears under its name only when it is whole.
@@ -56,7 +57,7 @@ def export(
         tracked("events read", compiles=False) as progress,
         _target(output, form) as out,
     ):
-        write(store, chosen, first, last, out, progress=progress)
+        write(store, chosen, first, last, out, contexts=contexts, progress=progress)
 
 
 def _time(name: str, text: str | None) -> int | None:
@@ -88,9 +89,7 @@ def _target(output: str, form: str) -> Iterator[IO[bytes]]:
         return
     path = Path(output)
     unfinished = path.with_name(f"{path.name}.unfinished")
-    try:
+    with discarding(unfinished):
         with unfinished.open("wb") as file:
             yield file
         unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)

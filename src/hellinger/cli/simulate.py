@@ -52,12 +52,27 @@ def simulate(
     means: Annotated[
         str, typer.Option(help="True means: '0.1,0.05', a law 'beta(1.6,100)x10000', or a file.")
     ] = "0.1,0.05,0.05,0.05,0.02,0.02,0.02,0.01,0.01,0.01",
+    problem: Annotated[
+        str | None,
+        typer.Option(
+            help="Instead of means, a site where people and items have features: 'synthetic', 'jester', 'coat' or "
+            "'upworthy', arguments in parentheses. See below."
+        ),
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="Folder with the folders jester, coat and upworthy; 'data' if not given.")
+    ] = None,
     family: Annotated[str, typer.Option(help="Family of rewards: see `hellinger families`.")] = "bernoulli",
-    horizon: Annotated[int, typer.Option(help="Rounds in a run.", parser=whole(most=10**15))] = 10_000,
-    runs: Annotated[int, typer.Option(help="Runs.", parser=whole())] = 200,
+    horizon: Annotated[
+        int | None,
+        typer.Option(help="Rounds in a run; 10,000, or 2,000 pages of a problem.", parser=whole(most=10**15)),
+    ] = None,
+    runs: Annotated[int | None, typer.Option(help="Runs; 200, or 10 of a problem.", parser=whole())] = None,
     init: Annotated[int, typer.Option(help="Plays every arm is given first.", parser=whole())] = 1,
     seed: Annotated[int, typer.Option(help="The same seed gives the same numbers, anywhere.", parser=whole())] = 0,
-    slots: Annotated[int, typer.Option(help="Arms played a round.", parser=whole())] = 1,
+    slots: Annotated[
+        int | None, typer.Option(help="Arms played a round; 1, or the slots of a problem's page.", parser=whole())
+    ] = None,
     batch: Annotated[int, typer.Option(help="Rounds between two readings of feedback.", parser=whole())] = 1,
     delay: Annotated[int, typer.Option(help="Rounds before feedback can be read.", parser=whole())] = 0,
     ties: Annotated[str, typer.Option(help="'random' (a new order of arms each run) or 'first'.")] = "random",
@@ -86,13 +101,31 @@ def simulate(
       hellinger simulate --means 'beta(1.6,100)x10000' --slots 20 --batch 10 --horizon 5000 --runs 10
 
       hellinger simulate --rewards table.csv --slots 3
+
+    With --problem every page is for a person and shows items; something is known of both. Rounds are pages, and regret
+    is against an oracle that knows what each person likes.
+
+      hellinger simulate --problem 'synthetic(items=500)' --policies cold-start,thompson
+
+      hellinger simulate --problem jester --data ~/data --policies cold-start,hellinger-ucb --horizon 4000
+
+    synthetic: people and items made up (items, people, slots, memory, base, bias, cross, taste, seed).
+    jester: jokes, every rating known (above, slots, memory). coat: coats that each person rated (least, slots, memory).
+    upworthy: headlines that come and go, in groups by story (items, arrivals, impressions, slots).
+    docs/lab.md says what these mean and where the data are.
     """
     from hellinger import lab
 
     chosen = split_specs(policies)
     if rewards is not None:
-        _refuse(context, "means", "horizon", "init", "batch", "delay", "engine", "workers")
+        names = ("means", "problem", "data", "horizon", "init", "batch", "delay", "engine", "workers")
+        _refuse(context, "rewards", "the table says what is played", *names)
         require(rewards.is_file(), "--rewards is a file", rewards=str(rewards))
+    elif problem is not None:
+        _refuse(context, "problem", "the problem says what is played", "means", "family", "init", "ties")
+    usual = (10_000, 200) if problem is None else (2_000, 10)
+    horizon = usual[0] if horizon is None else horizon
+    runs = usual[1] if runs is None else runs
     if out is not None:
         with needs_extra("lab"):  # now, not after the last run
             import matplotlib  # noqa: F401
@@ -102,12 +135,21 @@ def simulate(
     with keeping(note), _folder(out), tracked("playing", quiet=json) as progress:
         if rewards is not None:
             result = lab.replay_table(
-                chosen, rewards, family=family, slots=slots, runs=runs, seed=seed, ties=ties, progress=progress
+                chosen,
+                rewards,
+                family=family,
+                slots=1 if slots is None else slots,
+                runs=runs,
+                seed=seed,
+                ties=ties,
+                progress=progress,
             )
         else:
             result = lab.simulate(
                 chosen,
-                means=means,
+                means=means if problem is None else None,
+                problem=problem,
+                data=data,
                 family=family,
                 horizon=horizon,
                 runs=runs,
@@ -148,12 +190,12 @@ def show(
     print_result(result)
 
 
-def _refuse(context: typer.Context, *names: str) -> None:
-    """Reject options that a recorded table leaves without a meaning, rather than pass over them."""
+def _refuse(context: typer.Context, option: str, why: str, *names: str) -> None:
+    """Reject options that another leaves without a meaning, rather than pass over them."""
     sources = {name: context.get_parameter_source(name) for name in names}
     given = [name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
     if given:
-        raise InputError(f"`--rewards` must stand without --{', --'.join(given)}: the table says what is played")
+        raise InputError(f"`--{option}` must stand without --{', --'.join(given)}: {why}")
 
 
 @contextlib.contextmanager
@@ -191,8 +233,8 @@ def print_result(result: Result) -> None:
     best = rows[0]["policy"]
     setting = result.setting
     table = Table(
-        title=f"Regret after {setting.horizon:,} rounds, {result.runs:,} runs, "
-        f"{result.means.size:,} arms, {result.family}",
+        title=f"Regret after {setting.horizon:,} {'pages' if result.problem else 'rounds'}, {result.runs:,} runs, "
+        f"{result.means.size:,} {'items' if result.problem else 'arms'}, {result.problem or result.family}",
         title_justify="left",
         box=None,
         pad_edge=False,

@@ -140,7 +140,8 @@ def traffic(
     pace = Pace(rate, connections, requests, seconds).check()
     supply = from_csv(csv, law=law) if csv is not None else from_law(law)
     most = items if items is not None else (10**9 if csv is not None else 1000)
-    world = World(site_users, supply, items=most, seed=seed, start=time.time_ns() // 1_000_000)
+    with keeping("nothing was sent"):
+        world = World(site_users, supply, items=most, seed=seed, start=time.time_ns() // 1_000_000)
     points = {kind: float(value) for kind, value in pairs(weights).items()} if weights else None
     note = "what was sent is counted by the service; the same command sends it anew"
     with keeping(note), answering(url), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

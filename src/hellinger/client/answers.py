@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any, Self
@@ -46,6 +46,10 @@ class NewItem:
     tags: tuple[str, ...] = ()
     expires_at: datetime | None = None
     metadata: Mapping[str, Any] | None = None
+    group: str | Sequence[str] = ()
+    """What it belongs to, from broad to narrow."""
+    features: Mapping[str, Any] | None = None
+    """What it is: numbers, words, lists of words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +205,7 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """An item, and how it stands with every variant; ``metadata`` is given for single items, not in lists."""
+    """An item, and how it stands with every variant; lists do not give ``metadata`` and ``features``."""
 
     id: str
     state: str
@@ -212,6 +216,8 @@ class Item:
     rewards: float
     variants: Mapping[str, Standing]
     metadata: Mapping[str, Any] | None = None
+    group: tuple[str, ...] = ()
+    features: Mapping[str, Any] | None = None
 
     @classmethod
     def of(cls, raw: Mapping[str, Any]) -> Item:
@@ -226,6 +232,8 @@ class Item:
             raw["rewards"],
             {name: Standing.of(standing) for name, standing in raw["variants"].items()},
             raw.get("metadata"),
+            tuple(raw.get("group", ())),
+            raw.get("features"),
         )
 
 

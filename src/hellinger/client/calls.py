@@ -119,6 +119,10 @@ def add_items(items: Iterable[NewItem | str]) -> Call[Added]:
             row["expires_at"] = _moment(item.expires_at)
         if item.metadata is not None:
             row["metadata"] = item.metadata
+        if item.group:
+            row["group"] = item.group if isinstance(item.group, str) else list(item.group)
+        if item.features is not None:
+            row["features"] = item.features
         rows.append(row)
     return Call("POST", "/v1/items", Added.of, {"items": rows})
 
@@ -189,6 +193,7 @@ def rank(
     user: str | None = None,
     segment: str | None = None,
     placement: str | None = None,
+    context: Mapping[str, Any] | None = None,
     exclude: Sequence[str] = (),
     tags: Sequence[str] | None = None,
     among: Sequence[str] | None = None,
@@ -196,10 +201,11 @@ def rank(
 ) -> Call[Ranking]:
     """Rank the best k items for one request, and count them as shown.
 
-    ``placement`` names where they are shown: an experiment may have it to itself. ``key`` names the request: sent again
+    ``placement`` names where they are shown: an experiment may have it to itself. ``context`` says who asks: numbers,
+    words, lists of words. ``key`` names the request: sent again
     under the same key, it is answered as before and counts once. A new one is made where none is given.
     """
-    body: dict[str, Any] = {"k": k} | _given(user=user, segment=segment, placement=placement)
+    body: dict[str, Any] = {"k": k} | _given(user=user, segment=segment, placement=placement, context=context)
     if exclude:
         body["exclude"] = list(exclude)
     if tags is not None:

@@ -234,6 +234,8 @@ class Desk:
         }
         if ties := ties_of(fields):
             fields["ties"] = ties
+        if query.context:
+            fields["context"] = query.context
         if name is not None:
             self.named[rid] = fields
         else:
@@ -322,7 +324,7 @@ class Desk:
     # Catalogue ----------------------------------------------------------------------------------------
 
     def describe(self, items: Iterable[dict[str, Any]], at: int) -> list[Draft]:
-        """Drafts that add or change items (id, tags, expires_at, metadata); none for one that says nothing new."""
+        """Drafts that add or change items, given by the fields of their events; none for one that says nothing new."""
         drafts: dict[str, Draft] = {}
         for item in items:
             drafts[item["id"]] = item_draft(item, at)  # the last one counts

@@ -34,6 +34,7 @@ class Query(NamedTuple):
     tags: Sequence[str] | None = None
     among: Sequence[str] | None = None
     placement: str | None = None
+    context: dict[str, Any] | None = None
 
 
 class Draft(NamedTuple):
@@ -79,7 +80,7 @@ class Sorted(NamedTuple):
 
 
 def item_draft(item: dict[str, Any], at: int) -> Draft:
-    """Add an item or change it: id, tags, expires_at, metadata."""
+    """Add an item or change it: id, tags, expires_at, metadata, group, features."""
     return Draft.of(f"item/{new_token()}", "item", at, item)
 
 

@@ -67,7 +67,7 @@ def due(state: State) -> list[Due]:
                 members = np.flatnonzero(there)
                 columns, tags = ledger.views(sources, segment), catalogue["tags"][members]
                 late = ledger.late_views(sources, segment) if pools.lacks is not None else []
-                due_ = Due(variant, segment, after, rounds, columns, members, tags, list(catalogue.tag_sets))
+                due_ = Due(variant, segment, after, rounds, columns, members, tags, list(catalogue.tags.values))
                 found.append(due_._replace(curve=curve, late=late, lacks=pools.lacks))
     return found
 

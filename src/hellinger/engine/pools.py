@@ -29,24 +29,24 @@ MANY = 20_000
 class _Derived:
     """A pool, and the items that it has yet to look up in ledger and overlay."""
 
-    __slots__ = ("number", "pending", "pool", "retagged")
+    __slots__ = ("described", "number", "pending", "pool")
 
     def __init__(self, pool: Pool) -> None:
         self.pool = pool
         self.pending: list[Slots] = []
-        self.retagged: set[int] = set()
-        """Those of them whose tags are others."""
+        self.described: set[int] = set()
+        """Those of them whose tags, group or features are others."""
         self.number = 0
         """How many are pending, those counted twice that are there twice."""
 
-    def expect(self, slots: Slots, retagged: Iterable[int] = ()) -> None:
+    def expect(self, slots: Slots, described: Iterable[int] = ()) -> None:
         """Note that these items have changed."""
         self.pending.append(slots)
         self.number += slots.size
-        self.retagged.update(retagged)
+        self.described.update(described)
 
     def take(self, most: int) -> tuple[Slots, set[int]]:
-        """About so many of the pending items, and those of them with other tags."""
+        """About so many of the pending items, and those of them with others."""
         some = [self.pending.pop()]
         if some[0].size > most:
             self.pending.append(some[0][most:])
@@ -57,9 +57,9 @@ class _Derived:
             count += some[-1].size
         self.number -= count
         slots = _distinct(some)
-        retagged = self.retagged.intersection(slots.tolist()) if self.retagged else set()
-        self.retagged -= retagged
-        return slots, retagged
+        described = self.described.intersection(slots.tolist()) if self.described else set()
+        self.described -= described
+        return slots, described
 
 
 class Pools:
@@ -209,8 +209,8 @@ class Pools:
         """Be what ledger and overlay say after these changes."""
         if changes.forgotten:
             self._forget(np.array(sorted(changes.forgotten), np.int64))
-        if changes.items or changes.retagged:
-            self.expect(np.array(sorted(changes.items | changes.retagged), np.int64), changes.retagged)
+        if changes.items or changes.described:
+            self.expect(np.array(sorted(changes.items | changes.described), np.int64), changes.described)
         for (variant, segment), parts in changes.counted.items():
             counted = _distinct(parts)
             for learner in self._learners(variant):
@@ -245,10 +245,10 @@ class Pools:
             if here.size:  # seldom: it was to be removed when it had expired
                 derived.pool.remove(here)
 
-    def expect(self, slots: Slots, retagged: Iterable[int] = ()) -> None:
+    def expect(self, slots: Slots, described: Iterable[int] = ()) -> None:
         """Note that these items have changed, for every pool to look them up before it ranks."""
         for derived in self._of.values():
-            derived.expect(slots, retagged)
+            derived.expect(slots, described)
 
     def show(self, ranking: Request, *, served: bool) -> None:
         """Count a ranking of the overlay; ``served``: its variant's own pools have counted it already."""
@@ -306,14 +306,14 @@ class Pools:
         if self.failure is not None:
             raise self.failure
         derived = self._of[variant, segment]
-        slots, retagged = derived.take(most)
+        slots, described = derived.take(most)
         try:
-            self._place(variant, segment, slots, retagged)
+            self._place(variant, segment, slots, described)
         except Exception as error:
             self.failure = error
             raise
 
-    def _place(self, variant: str, segment: str, slots: Slots, retagged: set[int]) -> None:
+    def _place(self, variant: str, segment: str, slots: Slots, described: set[int]) -> None:
         """Take in the items that belong in a pool with their counts, take out others, hide what is not to be shown."""
         pool, catalogue = self._of[variant, segment].pool, self.ledger.catalogue
         gone, departing = self.ledger.gone.get(variant, {}), self._departing[variant]
@@ -333,7 +333,8 @@ class Pools:
             pool.remove(slots[here & ~wanted])
         changed = slots[here & wanted]
         if changed.size:
-            if retagged and (other := np.array([slot for slot in changed.tolist() if slot in retagged], np.int64)).size:
+            other = np.array([slot for slot in changed.tolist() if slot in described], np.int64)
+            if other.size:
                 pool.retag(other, self._tags(other))
             pool.set_counts(changed, *self.sums(variant, changed, segment))
         fresh = slots[wanted & ~here]
@@ -351,7 +352,7 @@ class Pools:
     def _tags(self, slots: Slots) -> Any:
         catalogue = self.ledger.catalogue
         numbers = catalogue["tags"][slots]
-        return [catalogue.tag_sets[number] for number in numbers.tolist()] if numbers.any() else ()
+        return [catalogue.tags.values[number] for number in numbers.tolist()] if numbers.any() else ()
 
     def _counting(self, variant: str, segment: str) -> Iterator[tuple[str, _Derived]]:
         """The variant's pools that count what happens in this segment, each with its own segment."""

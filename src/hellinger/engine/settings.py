@@ -10,7 +10,6 @@ from __future__ import annotations
 import difflib
 import os
 import tomllib
-import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
@@ -42,7 +41,7 @@ from hellinger.engine._setting_text import (
     toml,
     unknown,
 )
-from hellinger.errors import HellingerWarning, InputError, require
+from hellinger.errors import InputError, require, warn
 
 __all__ = ["Settings", "Shown", "masked", "named_specs"]
 
@@ -178,6 +177,7 @@ class Settings(BaseModel):
     rate_burst: int | None = _setting(
         "Access", None, "Requests a key may make at once; none: those of two seconds at rate_limit.", ge=1
     )
+    export_contexts: bool = _setting("Access", True, "Whether exports have the `context` of rankings.")
 
     # Limits -----------------------------------------------------------------------------------------
     max_body_bytes: int = _setting("Limits", 4 * 1024 * 1024, "Largest body of a request, in bytes.", ge=1024)
@@ -210,6 +210,13 @@ class Settings(BaseModel):
         "Limits", 1, "Most exports at the same time, each in a process of its own; beyond, 429.", ge=1
     )
     max_tags: int = _setting("Limits", 100, "Most tags of an item, or in `tags` of a ranking's body.", ge=0)
+    max_group_levels: int = _setting("Limits", 8, "Most levels of an item's `group`, from broad to narrow.", ge=0)
+    max_features: int = _setting(
+        "Limits", 64, "Most fields in the `features` of an item, or a ranking's `context`.", ge=0
+    )
+    max_features_bytes: int = _setting(
+        "Limits", 4096, "Largest `features` of an item, or `context` of a ranking, in bytes of JSON.", ge=2
+    )
     max_streams_per_key: int = _setting(
         "Limits", 10, "Most pages or programs that may follow `/v1/stream` at the same time with one key.", ge=1
     )
@@ -431,6 +438,8 @@ def group_of(field: FieldInfo) -> str:
 def _from_file(cls: type[Settings], file: Path) -> dict[str, Any]:
     try:
         values = tomllib.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"no such file: {file}") from None
     except OSError as error:
         raise InputError(f"the settings file must be readable, but {str(file)!r}: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -451,7 +460,5 @@ def _from_environment(cls: type[Settings], environ: Mapping[str, str]) -> dict[s
         if name in cls.model_fields:
             values[name] = text
         elif difflib.get_close_matches(name, cls.model_fields, n=1, cutoff=0.8) and variable != f"{PREFIX}KEYS":
-            warnings.warn(
-                unknown(cls.model_fields, name, f"in the variable {variable}: not used"), HellingerWarning, stacklevel=3
-            )
+            warn(unknown(cls.model_fields, name, f"in the variable {variable}: not used"))
     return values

@@ -33,7 +33,7 @@ Floats = npt.NDArray[np.float64]
 _ETA = 100.0
 """The information from which on bounds are near their sharpest: logarithms known to a tenth."""
 _ENOUGH = 100
-"""Buckets that must have had impressions before anything is said."""
+"""Buckets that must have had impressions before there is a figure."""
 
 
 def measured(*variants: tuple[Floats, Floats]) -> tuple[Floats, Floats]:

@@ -22,7 +22,7 @@ _Lift = tuple[float | None, float | None, float | None]
 
 
 class Row(NamedTuple):
-    """One variant's line of the leaderboard. What cannot be said yet is None."""
+    """One variant's line of the leaderboard. What is not known yet is None."""
 
     variant: str
     requests: int

@@ -16,7 +16,7 @@ from hellinger.experiment.totals import Totals
 __all__ = ["Duel", "Verdict", "judge"]
 
 ENOUGH_REQUESTS = 100
-"""Requests a variant needs before anything is said of it."""
+"""Requests a variant needs before there is a verdict on it."""
 ENOUGH_REWARD = 30
 """Reward the two first need together: either may well have none, and then is the worse."""
 _FACTORS = [1.25**k for k in range(1, 16)]
@@ -50,7 +50,7 @@ def judge(ranked: Sequence[Totals], duels: Sequence[Duel], check: SampleRatio | 
 
     ``duels`` are those of the leader with all others, in their order, and then those of each other with the next.
 
-    A variant is said to lead another when the evidence exceeds v(v − 1)/α with v variants: with probability 1 − α no
+    A variant leads another when the evidence exceeds v(v − 1)/α with v variants: with probability 1 − α no
     pair ever has that in the wrong order, so that no such sentence is ever wrong about the rates so far, whichever
     variant happens to lead and however often one reads it.
     """

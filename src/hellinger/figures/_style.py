@@ -38,7 +38,7 @@ DPI = 200
 INK, QUIET = "#222222", "#767676"
 _WIDE = 5.0
 
-# Okabe & Ito's colours, told apart with any kind of colour vision, yellow and orange darker, for lines. The page
+# Okabe & Ito's colours, distinct with any kind of colour vision, yellow and orange darker, for lines. The page
 # (serve/page/charts.js) has the same, and lighter ones on dark; a test compares them.
 _PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#B57A00", "#56B4E9", "#6A3D9A", "#8C510A", "#444444")
 _HABITUAL = {
@@ -155,7 +155,7 @@ def colours(labels: Sequence[str]) -> dict[str, str]:
 
 
 def kin_colour(label: str) -> str:
-    """A colour shared by policies of one kind, where there are more of them than can be told apart."""
+    """A colour shared by policies of one kind, where there are more of them than distinct colours."""
     for colour, beginnings in _KINDS.items():
         if label.startswith(beginnings):
             return _PALETTE[colour]

@@ -92,7 +92,7 @@ def _name_ends(axes: Axes, rewards: Sequence[Reward], chosen: dict[str, str]) ->
         )
 
 
-def draw_leads(panels: Sequence[LeadPanel], *, unit: str = "impressions per content", title: str = "") -> Figure:
+def draw_leads(panels: Sequence[LeadPanel], *, unit: str = "impressions per item", title: str = "") -> Figure:
     """Percent more clicks than each rival against the traffic level; what is claimed as lines in the rival's colour.
 
     The scale is made for the claims; a curve that leaves it is named where it does.

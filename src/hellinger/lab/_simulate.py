@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,11 +12,13 @@ import numpy.typing as npt
 
 from hellinger import families
 from hellinger._spec import expand_spec
-from hellinger.errors import HellingerWarning, require, require_memory
+from hellinger.errors import require, require_memory, warn
 from hellinger.lab._block import Block, Setting
+from hellinger.lab.contextual import simulate_problem
 from hellinger.lab.problem import Problem, Rewards
 from hellinger.lab.result import Result
 from hellinger.policies import Ball, Level, Policy, PolicyLike, Rule, policy
+from hellinger.world.contextual import ContextualProblem
 from hellinger.world.runs import Engine, Progress, get_engine, run
 
 __all__ = ["check_policies", "log_spaced", "simulate", "whole"]
@@ -28,14 +29,16 @@ _STEPS_A_BLOCK = 2_000_000
 def simulate(
     policies: PolicyLike | Sequence[PolicyLike],
     *,
-    means: str | Sequence[float] | npt.NDArray[np.float64],
+    means: str | Sequence[float] | npt.NDArray[np.float64] | None = None,
+    problem: str | ContextualProblem | None = None,
+    data: str | Path | None = None,
     horizon: int,
     family: str | families.Family = "bernoulli",
     rewards: Rewards | None = None,
     runs: int = 200,
     seed: int = 0,
     init: int = 1,
-    slots: int = 1,
+    slots: int | None = None,
     batch: int = 1,
     delay: int = 0,
     ties: str = "random",
@@ -58,6 +61,11 @@ def simulate(
         your own, as :func:`~hellinger.policy` takes them. A sweep, ``hellinger-ucb(c=0.3..0.5/5)``, stands for several.
     means, family
         The problem; ``means`` may also be text, as ``"beta(1.6,100)x10000"``.
+    problem, data
+        Instead of means, a contextual problem: a spec as ``"synthetic(items=100)"`` or ``"jester"``, with the folder of
+        its data, or one of your own. Rounds are pages, each for a person; regret is against an oracle that knows every
+        person's rates. ``family``, ``rewards``, ``init``, ``ties`` and ``player`` have no meaning there. Policies are
+        specs.
     rewards
         How rewards are drawn, where not by the family: a function ``f(rng)`` for each arm, or one, ``f(rng, arm)``, for
         all, of a ``numpy.random.Generator``. Regret is that of ``means``, which must be theirs. Such a simulation runs
@@ -67,7 +75,8 @@ def simulate(
     init
         Plays every arm is given first, in order.
     slots, batch, delay
-        Arms played a round; rounds between two readings of feedback; rounds before feedback can be read.
+        Arms played a round (1, or as many as the problem has slots); rounds between two readings of feedback; rounds
+        before feedback can be read.
     ties
         ``"random"``, in an order of the arms drawn anew for each run, or ``"first"``.
     checkpoints
@@ -87,19 +96,43 @@ def simulate(
     >>> result = simulate(["hellinger-ucb", "ucb1"], means=[0.1, 0.05], horizon=2000, runs=20)
     >>> [round(row["mean_regret"]) for row in result.summary()]
     [10, 32]
+    >>> made_up = "synthetic(items=50, people=20, slots=2, memory=6)"
+    >>> result = simulate(["cold-start", "uniform"], problem=made_up, horizon=200, runs=2, workers=1)
+    >>> result.regret[0, :, -1].mean() < result.regret[1, :, -1].mean()
+    np.True_
     """
     seed = whole("seed", seed, 0)
     horizon, runs, init = whole("horizon", horizon, 1), whole("runs", runs, 1), whole("init", init, 0)
-    slots, batch, delay = whole("slots", slots, 1), whole("batch", batch, 1), whole("delay", delay, 0)
-    problem = Problem.make(means, family, seed=seed, rewards=rewards)
-    if problem.draws is not None:
-        warnings.warn(
-            "rewards are drawn by Python functions: a round takes about ten microseconds instead of less than one",
-            HellingerWarning,
-            stacklevel=2,
+    batch, delay = whole("batch", batch, 1), whole("delay", delay, 0)
+    slots = None if slots is None else whole("slots", slots, 1)
+    require((means is None) != (problem is None), "either means or a problem is given", means=means, problem=problem)
+    if problem is not None:
+        plain = (family, rewards, init, ties, player) == ("bernoulli", None, 1, "random", "auto")
+        require(plain, "family, rewards, init, ties and player stand without a problem", problem=problem)
+        return simulate_problem(
+            policies,
+            problem,
+            horizon=horizon,
+            runs=runs,
+            seed=seed,
+            slots=slots,
+            batch=batch,
+            delay=delay,
+            checkpoints=log_spaced(horizon, checkpoints),
+            data=data,
+            engine=engine,
+            workers=workers,
+            resume=resume,
+            progress=progress,
         )
-    chosen = check_policies(policies, problem.family, horizon * slots)
-    arms = problem.means.size
+    require(data is None, "data stands with a problem", data=data)
+    slots = 1 if slots is None else slots
+    assert means is not None
+    bandit = Problem.make(means, family, seed=seed, rewards=rewards)
+    if bandit.draws is not None:
+        warn("rewards are drawn by Python functions: a round takes about ten microseconds instead of less than one")
+    chosen = check_policies(policies, bandit.family, horizon * slots)
+    arms = bandit.means.size
     require(slots <= arms, "slots <= arms", slots=slots, arms=arms)
     require(
         init * -(-arms // slots) <= horizon,
@@ -118,7 +151,7 @@ def simulate(
     require_memory(8 * cells, f"the result of {runs:,} runs on {arms:,} arms at {marks.size} checkpoints")
     size = max(1, min(-(-runs // 2), _STEPS_A_BLOCK // horizon))
     blocks = [
-        Block(each, problem, setting, marks, first, min(size, runs - first))
+        Block(each, bandit, setting, marks, first, min(size, runs - first))
         for each in chosen
         for first in range(0, runs, size)
     ]
@@ -134,8 +167,8 @@ def simulate(
         pulls[at] += outcome.pulls
     return Result(
         policies=[each.spec for each in chosen],
-        family=problem.family_name,
-        means=problem.means,
+        family=bandit.family_name,
+        means=bandit.means,
         setting=setting,
         runs=runs,
         checkpoints=marks,

@@ -220,7 +220,7 @@ def _dashed_claim(name: str, where: str, result: Result) -> Claim:
         )
         above |= result.regret[result.position(spec)].mean(axis=0) > line + 1e-9
     crossed = int(result.checkpoints[above][-1]) if above.any() else 0
-    held = crossed < setting.horizon
+    below = crossed < setting.horizon
     proved = theory.regret_bound(
         result.means, family=family, c=PAPER_C, horizon=setting.horizon, form="corrected", init=setting.init
     )
@@ -229,9 +229,9 @@ def _dashed_claim(name: str, where: str, result: Result) -> Claim:
         where,
         f"{name.capitalize()}: the dashed lines are upper bounds of the regret.",
         "upper bounds",
-        (f"means below both after t = {crossed:,}" if held else "a mean ends above its line")
+        (f"means below both after t = {crossed:,}" if below else "a mean ends above its line")
         + f"; what can be proved for c = {PAPER_C:g} is {proved:,.0f} at the end",
-        "partly" if held else "differs",
+        "partly" if below else "differs",
         "The lines are leading terms without their constants, and the Hellinger one is drawn for c = ¼ while c = "
         "0.27 is played. "
         "They are no bounds; they happen to lie above.",

@@ -116,7 +116,7 @@ def leaderboard(
     contests
         Other contests than the four.
     say
-        Told of progress.
+        Called with the progress.
     """
     require(runs >= 2 and runs == math.floor(runs), "2 <= runs, a whole number", runs=runs)
     require(seed >= 0, "0 <= seed", seed=seed)

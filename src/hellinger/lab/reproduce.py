@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["Reproduction", "Say", "reproduce"]
 
 Say = Callable[[str, float | None], None]
-"""Told what is being done, and how much of it is."""
+"""Called with what is being done, and the fraction done."""
 
 HORIZON, INIT = 10_000, 3
 POLICIES = (HELLINGER, KL, UCB1)
@@ -115,7 +115,7 @@ def reproduce(
     full
         Scan traffic up to 3,000 impressions per item.
     say
-        Told of progress.
+        Called with the progress.
     """
     require(runs >= 2 and runs == math.floor(runs), "2 <= runs, a whole number", runs=runs)
     require(seed >= 0, "0 <= seed", seed=seed)

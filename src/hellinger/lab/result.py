@@ -68,6 +68,8 @@ class Result:
         Sum of rewards by policy and run.
     wall_s
         Seconds it took, kept parts not counted.
+    problem
+        The contextual problem that was played; empty where arms have means.
     """
 
     policies: list[str]
@@ -80,6 +82,7 @@ class Result:
     pulls: Floats
     reward: Floats
     wall_s: float
+    problem: str = ""
 
     @property
     def final(self) -> Floats:
@@ -152,7 +155,7 @@ class Result:
 
     def __repr__(self) -> str:
         return (
-            f"Result({', '.join(self.policies)}; {self.family}, {self.means.size:,} arms, "
+            f"Result({', '.join(self.policies)}; {self.problem or self.family}, {self.means.size:,} arms, "
             f"{int(self.checkpoints[-1]):,} rounds, {self.runs:,} runs)"
         )
 
@@ -197,7 +200,7 @@ class Result:
             Lines to draw dashed.
         lai_robbins
             Whether to draw Σ Δᵢ/KL(μᵢ ‖ μ*)·log t, the least slope of a uniformly consistent policy; not
-            drawn in any case where several arms are played a round.
+            drawn in any case where several arms are played a round, or arms are chosen for a person.
         focus
             Policies the regret axis is made for, by spec; all if empty.
         title, path
@@ -209,7 +212,7 @@ class Result:
         from hellinger import figures
 
         lower = None
-        if lai_robbins and self.setting.slots == 1:
+        if lai_robbins and self.setting.slots == 1 and not self.problem:
             slope = theory.lai_robbins(self.means, family=self.family)
             lower = figures.Line("Lai–Robbins slope", self.checkpoints, slope * np.log(self.checkpoints))
         title = self._title("regret") if title is None else title
@@ -235,7 +238,8 @@ class Result:
         return self._drawn(figures.draw_final(finals, title=title, ax=ax), path)
 
     def _title(self, what: str) -> str:
-        return f"{self.family.partition('(')[0].capitalize()} rewards, {self.means.size:,} arms: {what}"
+        rewards = self.problem.capitalize() or f"{self.family.partition('(')[0].capitalize()} rewards"
+        return f"{rewards}, {self.means.size:,} arms: {what}"
 
     @staticmethod
     def _drawn(figure: Figure, path: str | Path | None) -> Figure:
@@ -293,6 +297,7 @@ class Result:
             "runs": self.runs,
             "checkpoints": self.checkpoints.tolist(),
             "wall_s": self.wall_s,
+            "problem": self.problem,
             "sha256": {name: _sha256(folder / f"{name}.parquet") for name in _ARRAYS},
         }
         (folder / "result.json").write_text(json.dumps(metadata, indent=1), encoding="utf-8")
@@ -326,6 +331,7 @@ class Result:
                 pulls=arrays["pulls"].reshape(len(policies), marks.size, means.size),
                 reward=arrays["reward"].reshape(len(policies), runs),
                 wall_s=metadata["wall_s"],
+                problem=metadata.get("problem", ""),
             )
         except (OSError, KeyError, TypeError, ValueError, pl.exceptions.PolarsError) as error:
             raise InputError(f"{path} must hold a result that Result.save wrote, but: {error}") from None

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import orjson
 
 from hellinger._arrays import grown
+from hellinger.ledger.numbering import Names, Numbering
 
 __all__ = ["DELETED", "EXPIRED", "HIDDEN", "SHOWN", "STATES", "Catalogue"]
 
@@ -23,6 +25,7 @@ _COLUMNS: dict[str, Any] = {
     "expires_at": np.int64,  # 0 for never
     "left_at": np.int64,  # when it expired or was deleted; 0 for never, or where an older snapshot does not say
     "tags": np.int32,
+    "group": np.int32,
     "state": np.int8,
     "digest": np.int64,  # of its last description, to tell whether another one says anything new
 }
@@ -49,15 +52,17 @@ class Catalogue:
         """Slots of forgotten items, for new ones."""
         self.version = 0
         """How often items were forgotten: what remembers slots from an earlier version has to look them up again."""
-        self.tag_sets: list[tuple[str, ...]] = [()]
-        """The set of each number; empty where the number is free."""
-        self._tag_numbers: dict[tuple[str, ...], int] = {(): 0}
-        self._tag_items: list[int] = [0]
-        """How many items have each set."""
-        self._tag_free: list[int] = []
+        self.tags = Numbering()
+        """Sets of tags, by the numbers that the column ``tags`` has."""
+        self.dropped_groups: list[Names] = []
+        """Groups that no item has any more, since the ledger last looked."""
+        self.groups = Numbering(self.dropped_groups.append)
+        """Groups, each from broad to narrow, by the numbers that the column ``group`` has."""
+        self.features: dict[int, str] = {}
+        """What items are, by slot, as JSON; of those that say it."""
         self.columns: dict[str, npt.NDArray[Any]] = {name: np.zeros(0, kind) for name, kind in _COLUMNS.items()}
         self.live = 0
-        """Contents that are shown."""
+        """Items that are shown."""
         self.newest = 0
         """Where in the log the last item was added."""
         self._added: npt.NDArray[np.int64] = np.zeros(0, np.int64)
@@ -87,7 +92,8 @@ class Catalogue:
                 for column, array in self.columns.items():
                     self.columns[column] = grown(array, slot + 1)
             self.ids.append(name)
-            self._tag_items[0] += 1
+            self.tags.items[0] += 1
+            self.groups.items[0] += 1
         self.slots[name] = slot
         self._note_addition(since, slot)
         self.columns["since"][slot] = self.newest = since
@@ -136,40 +142,30 @@ class Catalogue:
         slots[gone] = -1
         return slots
 
-    def describe(self, slot: int, *, said: int, tags: tuple[str, ...], expires_at: int, body: str) -> None:
-        """Take what was last said of an item: ``body`` is the text of the event."""
+    def describe(
+        self, slot: int, *, said: int, tags: Names, expires_at: int, body: str, group: Names = (), features: str = ""
+    ) -> bool:
+        """Take what was last said of an item; whether tags, group or features are others. ``body`` is the event's."""
         self.columns["digest"][slot] = digest(body)
         self.columns["said"][slot] = said
-        self.retag(slot, tags)
         self.columns["expires_at"][slot] = expires_at
+        before = self.columns["tags"][slot], self.columns["group"][slot], self.features.get(slot, "")
+        self.label(slot, tags, group)
+        if features:
+            self.features[slot] = features
+        else:
+            self.features.pop(slot, None)
+        return before != (self.columns["tags"][slot], self.columns["group"][slot], features)
 
-    def retag(self, slot: int, tags: tuple[str, ...]) -> None:
-        """Give an item a set of tags; the one that it had is forgotten where no other item has it."""
-        before, number = int(self.columns["tags"][slot]), self._tag_numbers.get(tags)
-        if number == before:
-            return
-        if number is None:
-            if self._tag_free:
-                number = self._tag_free.pop()
-                self.tag_sets[number] = tags
-            else:
-                number = len(self.tag_sets)
-                self.tag_sets.append(tags)
-                self._tag_items.append(0)
-            self._tag_numbers[tags] = number
-        self.columns["tags"][slot] = number
-        self._tag_items[number] += 1
-        self._tag_items[before] -= 1
-        if before and not self._tag_items[before]:
-            del self._tag_numbers[self.tag_sets[before]]
-            self._free_tags(before)
+    def label(self, slot: int, tags: Names, group: Names) -> None:
+        """Give an item these tags and this group; those that it had are let go where no other item has them."""
+        self.columns["tags"][slot] = self.tags.move(int(self.columns["tags"][slot]), tags)
+        self.columns["group"][slot] = self.groups.move(int(self.columns["group"][slot]), group)
 
-    def _free_tags(self, number: int) -> None:
-        self.tag_sets[number] = ()
-        self._tag_free.append(number)
-
-    def restore(self, ids: list[str], tag_sets: list[tuple[str, ...]]) -> None:
-        """Go on from a snapshot, with these names and tag sets; the columns are there already."""
+    def restore(
+        self, ids: list[str], tags: Sequence[Names], groups: Sequence[Names] = (), features: Iterable[str | None] = ()
+    ) -> None:
+        """Go on from a snapshot, with these names, tag sets, groups and features; the columns are there already."""
         self.ids = ids
         self.slots = {name: slot for slot, name in enumerate(ids)}
         state, since = self.columns["state"], self.columns["since"]
@@ -179,14 +175,9 @@ class Catalogue:
         left = np.flatnonzero(state == EXPIRED)
         left = left[np.argsort(self.columns["left_at"][left], kind="stable")]
         self.left = dict(zip(since[left].tolist(), left.tolist(), strict=True))
-        self.tag_sets = tag_sets
-        self._tag_items = np.bincount(self.columns["tags"], minlength=len(tag_sets)).tolist()
-        self._tag_numbers = {(): 0}
-        for number in range(1, len(tag_sets)):
-            if self._tag_items[number]:
-                self._tag_numbers[tag_sets[number]] = number
-            else:  # free, or only deleted items had it
-                self._free_tags(number)
+        self.tags.restore(tags, self.columns["tags"])
+        self.groups.restore(groups, self.columns["group"])
+        self.features = {slot: text for slot, text in enumerate(features) if text}
         for name, array in self.columns.items():  # now, not when rankings wait for the next item
             self.columns[name] = grown(array, len(ids) + 1)
 
@@ -205,6 +196,7 @@ class Catalogue:
         self.live += (state == SHOWN) - (before == SHOWN)
         if state == DELETED:
             del self.slots[self.ids[slot]]
+            self.label(slot, self.tags_of(slot), ())
         since, gone = int(self.columns["since"][slot]), state in (EXPIRED, DELETED)
         self.left.pop(since, None)
         self.columns["left_at"][slot] = at if gone else 0
@@ -220,16 +212,26 @@ class Catalogue:
             if self.slots.get(self.ids[slot]) == slot:
                 del self.slots[self.ids[slot]]
             self.ids[slot] = ""
-            self.retag(slot, ())
+            self.label(slot, (), ())
+            self.features.pop(slot, None)
             for column in self.columns.values():
                 column[slot] = 0
             self.columns["state"][slot] = DELETED
         self.free += slots
         return slots
 
-    def tags_of(self, slot: int) -> tuple[str, ...]:
+    def tags_of(self, slot: int) -> Names:
         """An item's tags."""
-        return self.tag_sets[int(self.columns["tags"][slot])]
+        return self.tags.values[int(self.columns["tags"][slot])]
+
+    def group_of(self, slot: int) -> Names:
+        """An item's group, from broad to narrow; empty for none."""
+        return self.groups.values[int(self.columns["group"][slot])]
+
+    def features_of(self, slot: int) -> dict[str, Any] | None:
+        """What an item is; None where nobody said it."""
+        text = self.features.get(slot)
+        return None if text is None else orjson.loads(text)
 
     def added(self) -> npt.NDArray[np.int64]:
         """Where in the log the item of each slot was added, 0 for a free slot; a copy, which stays as it is."""

@@ -21,10 +21,12 @@ class Changes:
     ----------
     items
         Slots of items that were added, or whose state, date or place in a variant's pool may be another.
-    retagged
-        Slots of items with other tags.
+    described
+        Slots of items with other tags, another group or other features.
     forgotten
         Slots whose items were forgotten, among ``items`` too: new items may have them already.
+    departed
+        Groups of which an item was forgotten.
     rankings
         Rankings that were counted one by one, by name; items of others are in ``counted``.
     counted
@@ -37,12 +39,13 @@ class Changes:
         Whether another curve says how much positions are looked at.
     """
 
-    __slots__ = ("counted", "curve", "forgotten", "items", "phase", "priors", "rankings", "retagged")
+    __slots__ = ("counted", "curve", "departed", "described", "forgotten", "items", "phase", "priors", "rankings")
 
     def __init__(self) -> None:
         self.items: set[int] = set()
-        self.retagged: set[int] = set()
+        self.described: set[int] = set()
         self.forgotten: set[int] = set()
+        self.departed: set[tuple[str, ...]] = set()
         self.rankings: list[tuple[str, Request]] = []
         self.counted: defaultdict[tuple[str, str], list[Slots]] = defaultdict(list)
         self.priors: set[tuple[str, str]] = set()

@@ -51,6 +51,8 @@ def _differences(one: Ledger, other: Ledger) -> Iterator[str]:
         yield f"how much positions are looked at: {one.curve} and {other.curve}"
     if one.looks.as_json() != other.looks.as_json():
         yield f"rewards by position: {one.looks.as_json()} and {other.looks.as_json()}"
+    if one.departed.as_json() != other.departed.as_json():
+        yield f"forgotten items of groups: {one.departed.as_json()} and {other.departed.as_json()}"
     if one.phases != other.phases:
         yield f"phases: {one.phases} and {other.phases}"
     yield from _over_time(one, other)
@@ -74,14 +76,24 @@ def _items(one: Ledger, other: Ledger, names: list[str], here: Any, there: Any) 
             pair = (STATES[mine[j]], STATES[theirs[j]]) if column == "state" else (mine[j], theirs[j])
             yield f"{column} of {names[j]!r}: {pair[0]} and {pair[1]}"
     for name, mine, theirs in zip(names, here.tolist(), there.tolist(), strict=True):
-        tags = one.catalogue.tags_of(mine), other.catalogue.tags_of(theirs)
-        if tags[0] != tags[1]:
-            yield f"tags of {name!r}: {tags[0]} and {tags[1]}"
+        for what, values in _labels(one, mine, other, theirs).items():
+            if values[0] != values[1]:
+                yield f"{what} of {name!r}: {values[0]} and {values[1]}"
     for variant in sorted(set(one.gone) | set(other.gone)):
         left = one.gone.get(variant, {}), other.gone.get(variant, {})
         for name, mine, theirs in zip(names, here.tolist(), there.tolist(), strict=True):
             if left[0].get(mine) != left[1].get(theirs):
                 yield f"why {name!r} left {variant}: {left[0].get(mine)} and {left[1].get(theirs)}"
+
+
+def _labels(one: Ledger, mine: int, other: Ledger, theirs: int) -> dict[str, tuple[Any, Any]]:
+    """What an item is, in both."""
+    a, b = one.catalogue, other.catalogue
+    return {
+        "tags": (a.tags_of(mine), b.tags_of(theirs)),
+        "group": (a.group_of(mine), b.group_of(theirs)),
+        "features": (a.features.get(mine), b.features.get(theirs)),
+    }
 
 
 def _over_time(one: Ledger, other: Ledger) -> Iterator[str]:

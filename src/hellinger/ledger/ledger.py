@@ -20,6 +20,7 @@ from hellinger.experiment.names import MAIN
 from hellinger.ledger.catalogue import DELETED, EXPIRED, HIDDEN, SHOWN, STATES, Catalogue
 from hellinger.ledger.changes import Changes
 from hellinger.ledger.counts import Columns, Counts, Floats, Slots, added
+from hellinger.ledger.departed import Departed
 from hellinger.ledger.errors import EventError, UnknownKindError
 from hellinger.ledger.looks import ZONES, Looks
 from hellinger.ledger.requests import Request, Requests, request_of
@@ -78,7 +79,7 @@ def placed(events: Iterable[Logged]) -> Iterator[Placed]:
     for event in events:
         seq, key, kind, at, body = event
         try:
-            said = None if kind == "rank" else event.said
+            said = None if kind == "rank" else event.parsed
         except (ValueError, KeyError, TypeError) as error:
             raise EventError(seq, kind, key, f"its body is damaged ({error!r})") from error
         yield seq, ((key, kind, at, body), said)
@@ -103,6 +104,8 @@ class Ledger:
         self.curve: tuple[int, dict[str, Any]] = 0, {}
         """How much each position is looked at, as last fitted: place in the log, and fields; among them ``recounted``,
         the place where what impressions are worth last changed."""
+        self.departed = Departed()
+        """What forgotten items of groups had achieved."""
         self.series = TimeSeries()
         self.requests = Requests(cache)
         self.phases: list[dict[str, Any]] = []
@@ -192,6 +195,8 @@ class Ledger:
                         raise UnknownKindError(seq, kind, key, writer, version("hellinger"))
                     handler(self, seq, (at, said, body), changes)
                     forgets = self.catalogue.version
+                    if self.catalogue.dropped_groups:
+                        self._drop_groups(changes)
                 self.seq = seq
             self._count_gathered(changes)
         except EventError:
@@ -363,19 +368,27 @@ class Ledger:
     def _item(self, seq: int, event: tuple[int, dict[str, Any], str], changes: Changes) -> None:
         at, fields, body = event
         catalogue, name = self.catalogue, fields["id"]
-        tags, expires_at = tuple(fields["tags"]), fields["expires_at"] or 0
+        expires_at, features = fields["expires_at"] or 0, fields.get("features")
         slot = catalogue.slots.get(name)
+        fresh = slot is None
         if slot is None:
             slot = catalogue.add(name, since=seq, at=at)
             changes.items.add(slot)
-        else:
-            if catalogue.tags_of(slot) != tags:
-                changes.retagged.add(slot)
-            if catalogue["expires_at"][slot] != expires_at:
-                changes.items.add(slot)
-                if catalogue["state"][slot] == EXPIRED and not 0 < expires_at <= at:
-                    catalogue.set_state(slot, SHOWN, at)
-        catalogue.describe(slot, said=seq, tags=tags, expires_at=expires_at, body=body)
+        elif catalogue["expires_at"][slot] != expires_at:
+            changes.items.add(slot)
+            if catalogue["state"][slot] == EXPIRED and not 0 < expires_at <= at:
+                catalogue.set_state(slot, SHOWN, at)
+        other = catalogue.describe(
+            slot,
+            said=seq,
+            tags=tuple(fields["tags"]),
+            expires_at=expires_at,
+            body=body,
+            group=tuple(fields.get("group", ())),
+            features=orjson.dumps(features).decode() if features else "",
+        )
+        if other and not fresh:
+            changes.described.add(slot)
 
     def _state(self, _seq: int, event: tuple[int, dict[str, Any], str], changes: Changes) -> None:
         at, fields, _ = event
@@ -475,7 +488,7 @@ class Ledger:
                 more = counts.behind(slots.astype(np.intp), len(self.catalogue.ids))
                 late += more if len(more) else 0
             if late.any():
-                begun.set_behind(slots, late, late.sum(axis=0))
+                begun.set_behind(slots, late, late.sum(axis=0).tolist())
             changes.counted[variant, segment].append(slots)
 
     @property
@@ -485,7 +498,17 @@ class Ledger:
 
     def _forget(self, _seq: int, event: tuple[int, dict[str, Any], str], changes: Changes) -> None:
         """Let go of items that have left; one that came back meanwhile, or is forgotten already, stays as it is."""
-        slots = self.catalogue.forget(event[1]["since"])
+        catalogue, since = self.catalogue, event[1]["since"]
+        grouped = [
+            slot
+            for place in dict.fromkeys(since)
+            if (slot := catalogue.left.get(place, -1)) >= 0 and catalogue["group"][slot]
+        ]  # those deleted have no group
+        if grouped:
+            groups = [catalogue.group_of(slot) for slot in grouped]
+            self.departed.add(groups, grouped, self.counts, len(catalogue.ids))
+            changes.departed.update(groups)
+        slots = catalogue.forget(since)
         if not slots:
             return
         for left in self.gone.values():
@@ -496,6 +519,14 @@ class Ledger:
             counts.clear(places)
         changes.items.update(slots)
         changes.forgotten.update(slots)
+
+    def _drop_groups(self, changes: Changes) -> None:
+        """Let go of what is known of groups that no item has any more."""
+        dropped = self.catalogue.dropped_groups
+        for group in dropped:
+            self.departed.drop(group)
+        changes.departed.update(dropped)
+        dropped.clear()
 
     def prior_place(self, variant: str, segment: str = "") -> int:
         """The place in the log of the prior in force, 0 where there is none."""

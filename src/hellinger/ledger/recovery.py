@@ -113,7 +113,7 @@ def compact(store: Store, *, before: int, window: int, progress: Progress | None
 def check(store: Store, *, progress: Progress | None = None) -> list[str]:
     """Differences between the snapshot's counts and the fold of the log up to it; none if all is well.
 
-    Without a snapshot the log is folded twice, once with next to no requests held in memory.
+    Without a snapshot the log is folded twice, once with hardly any requests in memory.
     """
     saved = store.snapshot()
     fold = recover(store, base=True)

@@ -154,7 +154,7 @@ class Request:
 
 
 MEMORY = 256 << 20
-"""Bytes that remembered requests may take, if nothing else is said."""
+"""Bytes that remembered requests may take, by default."""
 
 
 class Requests:

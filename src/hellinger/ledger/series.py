@@ -13,7 +13,7 @@ RESOLUTIONS = {"minute": 60_000, "hour": 3_600_000, "day": 86_400_000}
 """Milliseconds in a step."""
 
 KEEP_MINUTES = 2 * 24 * 60
-"""Minutes told apart: the newest of those in which anything happened."""
+"""Minutes kept apart: the newest of those in which anything happened."""
 
 Cell = list[float]
 
@@ -86,7 +86,7 @@ class TimeSeries:
         for phase, variant, *numbers in fields.get("shares", ()):
             if "users" in fields:
                 series.shares[phase, variant] = Shares.of(numbers)
-            else:  # of before rankings were told apart by when they were made
+            else:  # from a version that did not note when rankings were made
                 series.shares[phase, variant] = _all_final(numbers)
         for variant, numbers in fields.get("pages", {}).items():  # of before there were phases
             series.shares[0, variant] = _all_final([*series.totals.get(variant, (0, 0, 0)), *numbers])

@@ -11,6 +11,7 @@ import polars as pl
 
 from hellinger.errors import require
 from hellinger.ledger.counts import Counts
+from hellinger.ledger.departed import Departed
 from hellinger.ledger.ledger import Ledger
 from hellinger.ledger.looks import ZONES, Looks
 from hellinger.ledger.series import TimeSeries
@@ -29,11 +30,15 @@ def encode(ledger: Ledger) -> Iterator[bytes]:
     place = np.full(len(catalogue.ids), -1)
     place[slots] = np.arange(slots.size)
     names = pl.Series("id", [catalogue.ids[slot] for slot in slots.tolist()], dtype=pl.String)
-    items = pl.DataFrame([names, *(pl.Series(column, array[slots]) for column, array in catalogue.columns.items())])
+    features = pl.Series("features", list(map(catalogue.features.get, slots.tolist())), dtype=pl.String)
+    columns = [pl.Series(column, array[slots]) for column, array in catalogue.columns.items()]
+    items = pl.DataFrame([names, features, *columns])
     header = {
         "version": VERSION,
         "seq": ledger.seq,
-        "tag_sets": catalogue.tag_sets,
+        "tag_sets": catalogue.tags.values,
+        "groups": catalogue.groups.values,
+        "departed": ledger.departed.as_json(),
         "phases": ledger.phases,
         "series": ledger.series.as_json(),
         "gone": {
@@ -75,7 +80,8 @@ def decode(parts: Iterable[bytes], *, cache: int = 100_000) -> Ledger:
     for name, array in catalogue.columns.items():  # an older snapshot does not have all of them
         column = items[name].to_numpy() if name in items.columns else np.zeros(items.height)
         catalogue.columns[name] = column.astype(array.dtype)
-    catalogue.restore(items["id"].to_list(), [tuple(tags) for tags in header["tag_sets"]])
+    features = items["features"].to_list() if "features" in items.columns else ()
+    catalogue.restore(items["id"].to_list(), header["tag_sets"], header.get("groups", ()), features)
     for variant, segment, rounds, *late in header["counts"]:
         frame = pl.read_parquet(io.BytesIO(next(blocks)))
         slots, n, s = (frame[name].to_numpy() for name in ("slot", "n", "s"))
@@ -93,6 +99,7 @@ def decode(parts: Iterable[bytes], *, cache: int = 100_000) -> Ledger:
     ledger.priors = {(variant, segment): (seq, prior) for variant, segment, seq, prior in header.get("priors", ())}
     for phase in header.get("phases", []):
         ledger.begin_phase(phase)
+    ledger.departed = Departed.of_json(header.get("departed", {}))
     ledger.series = TimeSeries.of(header["series"])
     if "curve" in header:
         ledger.curve = header["curve"][0], header["curve"][1]

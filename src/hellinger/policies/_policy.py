@@ -284,7 +284,7 @@ def _named_part(value: object) -> object:
 
 
 def _check_compiles(name: str, rule: Rule) -> None:
-    """Compile a rule that is not the library's own now, so that what is wrong with it is said here."""
+    """Compile a rule that is not the library's own now, so that its errors are raised here."""
     low, high = rule.family.mean_bounds
     mean = min(max(low, 0.0) + 0.5, high)
     rng = np.random.default_rng(0) if rule.random else None

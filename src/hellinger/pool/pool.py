@@ -345,7 +345,7 @@ class Pool(Core, Generic[IdT]):
         return how + self._strata.explain()
 
     def memory(self) -> int:
-        """Bytes held for the items, their ids themselves not counted."""
+        """Bytes in use for the items, their ids themselves not counted."""
         return self._store.memory()
 
     # Learning -----------------------------------------------------------------------------------------
@@ -464,7 +464,7 @@ class Pool(Core, Generic[IdT]):
         self._dismiss(np.flatnonzero(bounds < self.leaving.share * best), "outclassed")
 
     def departures(self) -> list[Departure[IdT]]:
-        """Contents that have left by themselves since this was last asked, in the order they left."""
+        """Items that have left by themselves since this was last asked, in the order they left."""
         gone, self._departures = self._departures, []
         return gone
 

@@ -159,7 +159,7 @@ class SegmentedPool:
         decides = self.deciding(segment)
         other = self._other(decides, segment) if count else None
         ranked = decides.serve(k, count=count, worth=worth, **filters)
-        self._served(other, [] if other is None else [content.id for content in ranked], worth)
+        self._served(other, [] if other is None else [item.id for item in ranked], worth)
         return ranked
 
     def pick(
@@ -190,7 +190,7 @@ class SegmentedPool:
         self._follow()
 
     def departures(self) -> list[Departure]:
-        """Contents that have left by themselves since this was last asked, by the pooled counts."""
+        """Items that have left by themselves since this was last asked, by the pooled counts."""
         gone, self._departures = self._departures, []
         return gone
 

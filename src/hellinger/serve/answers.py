@@ -89,7 +89,7 @@ class ApiError(HTTPException):
 
 
 INSIDE = "something went wrong inside; the service's log lines with this trace_id say what"
-"""What is said of a failure that was nobody's mistake but ours."""
+"""The message for a failure that is the service's own mistake."""
 
 
 def _code(status: int) -> str:

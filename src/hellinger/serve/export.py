@@ -40,6 +40,7 @@ SCHEMA: dict[str, Any] = {
     "user": pl.String,
     "segment": pl.String,
     "placement": pl.String,
+    "context": pl.String,
     "position": pl.Int32,
     "item": pl.String,
     "score": pl.Float64,
@@ -49,13 +50,14 @@ SCHEMA: dict[str, Any] = {
     "feedback": pl.List(pl.String),
 }
 """Columns of a row: ``at`` in milliseconds since 1970; ``propensity`` the chance of this item at this position given
-the variant, null where the policy draws at random; ``feedback`` the kinds that came in time."""
+the variant, null where the policy draws at random; ``feedback`` the kinds that came in time; ``context`` as JSON text,
+in JSON lines as an object."""
 
 
 def rows(
-    store: Store, first: int | None, last: int | None, *, progress: Progress | None = None
+    store: Store, first: int | None, last: int | None, *, contexts: bool = True, progress: Progress | None = None
 ) -> Iterator[list[dict[str, Any]]]:
-    """Rows of the rankings between two times, some thousands at a time.
+    """Rows of the rankings between two times, some thousands at a time; without ``contexts`` those are null.
 
     Only that part of the log is read: clocks may have been set back meanwhile, by an hour at most.
     """
@@ -73,7 +75,8 @@ def rows(
                 if not fields.get("late"):
                     feedback.setdefault(fields["request"], []).append(fields)
         for event in ranks:
-            out += _ranking(event.key, event.at, event.fields, feedback.get(event.key, []))
+            fields = event.fields if contexts else event.fields | {"context": None}
+            out += _ranking(event.key, event.at, fields, feedback.get(event.key, []))
             if len(out) >= PART:
                 yield out
                 out = []
@@ -127,6 +130,7 @@ def _ranking(name: str, at: int, fields: dict[str, Any], feedback: list[dict[str
         "user": fields["user"],
         "segment": fields["segment"],
         "placement": fields.get("placement"),
+        "context": fields.get("context"),
     }
     return [
         common
@@ -150,13 +154,14 @@ def write(
     last: int | None,
     out: IO[bytes],
     *,
+    contexts: bool = True,
     progress: Progress | None = None,
 ) -> None:
     """Write the rows of the rankings between two times as they are read; some thousands are in memory at a time.
 
     Nothing is written before the first rows were read: a log that cannot be read leaves ``out`` untouched.
     """
-    parts = rows(store, first, last, progress=progress)
+    parts = rows(store, first, last, contexts=contexts, progress=progress)
     begun = chain([next(parts, [])], parts)
     if form == "parquet":
         _write_parquet(begun, out)
@@ -174,6 +179,8 @@ def _write_parquet(parts: Iterable[list[dict[str, Any]]], out: IO[bytes]) -> Non
         try:
             for part in parts:
                 if part:
+                    for row in part:
+                        row["context"] = row["context"] and orjson.dumps(row["context"]).decode()
                     yield pl.DataFrame(part, schema=SCHEMA)
         except Exception as error:
             failures.append(error)

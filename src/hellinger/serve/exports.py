@@ -29,7 +29,7 @@ PART = 1 << 16
 PATIENCE = 300.0
 """Seconds after which a client that takes nothing is let go: others may be waiting for its place."""
 _TOLD = 2000
-"""Bytes that are logged of what a failed export said."""
+"""Bytes that are logged of the output of a failed export."""
 _RETRY = 10
 _FIRST, _LAST = -62_135_596_800_000, 253_402_300_799_000
 """The times that can be written, in UTC: by an offset, a client may mean a day before or after them."""
@@ -66,7 +66,7 @@ class Export:
         return await asyncio.to_thread(self.process.wait)
 
     def failure(self) -> str:
-        """What it said at its end."""
+        """Its last output."""
         self._errors.seek(max(0, self._errors.seek(0, os.SEEK_END) - _TOLD))
         words = " ".join(self._errors.read().decode(errors="replace").split())
         return f"the export failed with status {self.process.returncode}: {words}"
@@ -78,6 +78,7 @@ class Exports:
     def __init__(self, settings: Settings) -> None:
         self._database = settings.database
         self._most = settings.max_exports
+        self._contexts = settings.export_contexts
         self._under_way = 0
         self._running: set[Export] = set()
         self._stopping = asyncio.Event()
@@ -115,6 +116,8 @@ class Exports:
 
     def _start(self, form: Format, first: int | None, last: int | None) -> tuple[subprocess.Popen[bytes], IO[bytes]]:
         command = [sys.executable, "-m", "hellinger", "export", "--format", form, "--output", "-"]
+        if not self._contexts:
+            command.append("--no-contexts")
         for flag, at in (("--since", first), ("--until", last)):
             if at is not None:
                 command += [flag, datetime.fromtimestamp(min(max(at, _FIRST), _LAST) / 1000, UTC).isoformat()]

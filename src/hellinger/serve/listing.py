@@ -116,7 +116,7 @@ class _Filter:
     def _has_tag(self, number: int) -> bool:
         known = self._having.get(number)
         if known is None:
-            known = self._having[number] = self._tag in self._ledger.catalogue.tag_sets[number]
+            known = self._having[number] = self._tag in self._ledger.catalogue.tags.values[number]
         return known
 
 
@@ -161,6 +161,7 @@ def _some_rows(
             "id": catalogue.ids[slot],
             "state": STATES[catalogue["state"][slot]],
             "tags": list(catalogue.tags_of(slot)),
+            "group": list(catalogue.group_of(slot)),
             "added_at": iso(int(catalogue["added_at"][slot])),
             "expires_at": iso(int(catalogue["expires_at"][slot])),
             "impressions": n,

@@ -132,14 +132,14 @@ class Live:
         self._metrics = metrics
         self.rising = Rising(lambda: service.desk.ledger, now())
         self.reading = asyncio.Lock()
-        """Held by who reads much of the log for the page: one at a time."""
+        """Locked by whoever reads much of the log for the page: one at a time."""
         self._ended = False
         self._listeners: set[Listener] = set()
         self._samples: deque[_Sample] = deque([self._sample()], maxlen=MINUTE + 1)
         self._recent: deque[list[float | None]] = deque(maxlen=KEPT)
         self._standings: dict[Wanted, _Standing] = {}
         self._computing = asyncio.Lock()
-        """Held while a readout is computed, so that many who join at once have it computed once."""
+        """Locked while a readout is computed, so that many who join at once have it computed once."""
         self._task = asyncio.create_task(self._run(), name="live")
 
     def __len__(self) -> int:
@@ -240,12 +240,12 @@ class Live:
 
     def _steps(self) -> dict[str, list[tuple[str | None, dict[str, list[float]]]]]:
         """The last two steps of each length, so that a chart goes on from where it is."""
-        at, held = now(), self._service.desk.ledger.series.steps
+        at, steps = now(), self._service.desk.ledger.series.steps
         return {
             name: [
-                (iso(step * length), held[name][step])
+                (iso(step * length), steps[name][step])
                 for step in (at // length - 1, at // length)
-                if step in held[name]
+                if step in steps[name]
             ]
             for name, length in RESOLUTIONS.items()
         }

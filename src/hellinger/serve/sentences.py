@@ -14,7 +14,7 @@ STICKY = (
     "Users keep their variant, but rankings of an older version do not say whose they are: "
     "the intervals are too narrow where users differ."
 )
-"""What has to be said of a sticky split whose users are not known."""
+"""The warning about a sticky split whose users are not known."""
 FEW = 3
 """Days, or hours, that each half of the time has at least where rates of the two are compared."""
 REWARDED = 100

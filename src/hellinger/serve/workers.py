@@ -45,7 +45,7 @@ LASTING = 60.0
 def supervise(settings: Settings, keys: Keys) -> None:
     """Serve by ``settings.workers`` processes until SIGTERM or SIGINT; each then ends as a single service does.
 
-    Raises ``ValueError`` where the first worker cannot start, with what it said.
+    Raises ``ValueError`` where the first worker cannot start, with its message.
     """
     prepare(settings)
     listener = bind(settings.host, settings.port)
@@ -142,12 +142,12 @@ class _Supervisor:
         """A worker is ready, could not start, or has ended."""
         worker = self._workers[index]
         try:
-            said: str | None = worker.pipe.recv()
+            message: str | None = worker.pipe.recv()
         except (EOFError, OSError):
             self._ended(index)
             return
-        if said is not None:
-            worker.failure = said
+        if message is not None:
+            worker.failure = message
             return
         worker.ready = True
         if not self._served and not self._stopping:

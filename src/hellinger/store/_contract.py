@@ -14,7 +14,7 @@ answer is ``None``, and the event as first written remains, body and all. So who
 succeeded writes again. What the lost write did log is then among the ``others`` of the second.
 
 **Durability.** When :meth:`Store.append` has returned, its events survive the death of this process, of the database,
-and loss of power, as far as the disk keeps what it said it had kept. A batch is there whole or not at all.
+and loss of power, as far as the disk is honest about what it has written. A batch is there whole or not at all.
 :meth:`Store.save_snapshot` makes a snapshot current at its end, at once and as durably; until then the older one is.
 
 **Concurrency.** Any number of processes may hold stores on one database and write at once, each through its own store
@@ -48,7 +48,7 @@ class Appended(NamedTuple):
     Attributes
     ----------
     seqs
-        The place of each event of the batch; ``None`` where the log held its key already.
+        The place of each event of the batch; ``None`` where the log had its key already.
     others
         What else was logged after the given place and before this batch, in order; where nothing of the batch was
         new, what was logged after the given place. The first ``limit`` of them, where there are more: the caller has to
@@ -151,7 +151,7 @@ class Store(Protocol):
         snapshot: tuple[int, Iterable[bytes]] | None,
         base: tuple[int, Iterable[bytes]] | None = None,
     ) -> None:
-        """Put into an empty log, all or nothing, what another held; drawn upon in the order of the arguments."""
+        """Put into an empty log, all or nothing, the content of another; drawn upon in the order of the arguments."""
         ...
 
     def close(self) -> None:

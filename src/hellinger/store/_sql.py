@@ -262,7 +262,7 @@ class SqlStore(ABC):
         snapshot: tuple[int, Iterable[bytes]] | None,
         base: tuple[int, Iterable[bytes]] | None = None,
     ) -> None:
-        """Put into an empty log, all or nothing, what another held."""
+        """Put into an empty log, all or nothing, the content of another."""
         with self._writing(alone=True, patient=True) as session:
             require(not session.rows(_TAKEN), "a log to be filled is empty", events=session.rows(_COUNT)[0][0])
             session.load(events)

@@ -191,7 +191,7 @@ class SqliteStore(SqlStore):
 
     def _insert(self, events: Sequence[Row]) -> tuple[int, int]:
         if len(events) <= _ROWS:
-            try:  # said at length: a context manager written as a generator would cost as much as the row
+            try:  # written out: a context manager written as a generator would cost as much as the row
                 with self._turn:
                     connection = self._the_writer()
                     try:

@@ -1,4 +1,4 @@
-"""What the suites share: how checks are found, and how a failure is told."""
+"""What the suites share: how checks are found, and how a failure is reported."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def _snapshot(store: Store, *, base: bool = False) -> tuple[int, list[bytes]] | 
 
 
 def check_snapshot_replaced_while_read(fresh: Fresh) -> None:
-    """Whoever reads a snapshot that a newer one replaces gets all of it or is told to read again."""
+    """Whoever reads a snapshot that a newer one replaces gets all of it or is asked to read again."""
     with logs.opened(fresh()) as store:
         store.save_snapshot(1, snapshot_of(1))
         found = store.snapshot()

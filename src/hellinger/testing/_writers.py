@@ -59,7 +59,7 @@ def batch_sizes(seed: int) -> Iterator[int]:
         yield rng.choice((1, 3, 20, 150))
 
 
-def write_until_killed(url: str, name: str, seed: int, said: Connection) -> None:
+def write_until_killed(url: str, name: str, seed: int, reports: Connection) -> None:
     """Write batch after batch, and say of each what place it took once it is durable; snapshots on another thread."""
     store = open_store(patient(url))
     last = store.last()
@@ -72,11 +72,11 @@ def write_until_killed(url: str, name: str, seed: int, said: Connection) -> None
     for batch, size in enumerate(batch_sizes(seed)):
         keys = [f"{name}/{batch}/{i}" for i in range(size)]
         seqs = store.append([Event(key, "rank", batch, body(key)) for key in keys], last).seqs
-        said.send((batch, seqs))
+        reports.send((batch, seqs))
         last = seqs[-1] or last
 
 
-def write_and_read(url: str, name: str, batches: int, said: Connection) -> None:
+def write_and_read(url: str, name: str, batches: int, reports: Connection) -> None:
     """Write batches, some of whose keys others write too; say what was new, and everything seen, in order."""
     store = open_store(patient(url))
     try:
@@ -89,8 +89,8 @@ def write_and_read(url: str, name: str, batches: int, said: Connection) -> None:
             mine = [(key, seq) for key, seq in zip(keys, done.seqs, strict=True) if seq is not None]
             seen += [seq for _, seq in mine]
             new += mine
-        said.send((new, seen))
+        reports.send((new, seen))
     except StoreError as error:
-        said.send(error)
+        reports.send(error)
     finally:
         store.close()

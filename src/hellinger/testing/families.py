@@ -327,7 +327,7 @@ def check_nan(family: Family) -> None:
 
 
 def check_errors(family: Family) -> None:
-    """What is wrong is told with the rule and the value."""
+    """An error states the rule and the value."""
     low, high = family.mean_bounds
     m = float(_means(family, interior=True)[0])
     for name in _PAIRWISE:

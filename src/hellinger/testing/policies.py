@@ -212,7 +212,7 @@ def check_randomness(policy: Policy) -> None:
 
 
 def check_errors(policy: Policy) -> None:
-    """Impossible counts are told with the rule, the value and the position."""
+    """The error for impossible counts states the rule, the value and the position."""
     policy = _ready(policy)
     sums, pulls = next(histories(policy.family, seed=9, count=1))
     low, high = policy.family.mean_bounds

@@ -90,7 +90,7 @@ def check_idempotence(fresh: Fresh) -> None:
 
 
 def check_others(fresh: Fresh) -> None:
-    """A writer is told what others logged since the place it knows, and never its own."""
+    """A writer learns what others logged since the place it knows, and never its own."""
     url = fresh()
     with logs.opened(url) as one, logs.opened(url) as two:
         one.append(logs.events(["a", "b"]), 0)
@@ -232,7 +232,7 @@ def check_processes(fresh: Fresh) -> None:
     assert polled == found, "whoever polls must see every event in order"
     assert sorted(pair for new, _ in results for pair in new) == sorted((event.key, event.seq) for event in found)
     for _, seen in results:
-        assert seen == list(range(1, len(seen) + 1)), "a writer must be told of everything, in order"
+        assert seen == list(range(1, len(seen) + 1)), "a writer must learn of everything, in order"
 
 
 def check_kill(fresh: Fresh) -> None:
@@ -268,7 +268,7 @@ def check_kill(fresh: Fresh) -> None:
 
 
 def _received(receive: Callable[[], tuple[int, list[int]]]) -> Iterator[tuple[int, list[int]]]:
-    """Everything that was said, up to what was cut off."""
+    """Everything that was sent, up to what was cut off."""
     while True:
         try:
             yield receive()

@@ -20,6 +20,8 @@ from hellinger.world.users import DAY, Change, Reaction, Visit, World
 
 __all__ = ["Driver", "Pace", "Report"]
 
+_ADDED = 2000
+"""Items added at a time: a stop waits for no more than these."""
 _CATCH_UP = 5.0
 """Seconds that copies of a service have to see what others have counted."""
 
@@ -84,7 +86,7 @@ class Driver:
     add
         Whether the world's items are to be added first.
     progress
-        Told of what was sent so far, after every ranking.
+        Called with what was sent so far, after every ranking.
     """
 
     def __init__(
@@ -130,8 +132,9 @@ class Driver:
         self._confirmed = answer.get("counting") == "confirmed"
         self.sent = SentCounts(weights=self._weights, confirmed=self._confirmed)
         before = await self._counted() if self.verify else None
-        if self._add:
-            await self._put(self.world.items)
+        items = iter(self.world.items if self._add else ())
+        while not self._stopping.is_set() and (some := list(islice(items, _ADDED))):
+            await self._put(some)
         began = time.perf_counter()
         queue: asyncio.Queue[Job] = asyncio.Queue(self.pace.connections)
         workers = [asyncio.create_task(self._work(queue)) for _ in range(self.pace.connections)]

@@ -27,7 +27,7 @@ _CHORES = 3_600_000
 """Milliseconds between two deliveries of items, and two looks at what has expired."""
 
 Progress = Callable[[int], None]
-"""Told the time that has been reached."""
+"""Called with the time that has been reached."""
 
 
 class Played(NamedTuple):
@@ -78,7 +78,7 @@ def play(world: World, desk: Desk, until: int, *, log: Log | None = None, progre
     log
         Where events go; nowhere if not given.
     progress
-        Told the time reached, some hundred times in all.
+        Called with the time reached, some hundred times in all.
     """
     return _Player(world, desk, log or Log(desk.ledger.seq)).play(until, progress)
 

@@ -52,9 +52,9 @@ class SentCounts:
         self.failures = 0
         """Calls given up after all retries."""
         self.outcome = Outcome()
-        """What the service said of the feedback."""
+        """The service's answers to feedback, added up."""
         self.seen = Outcome()
-        """What the service said of the confirmations."""
+        """The service's answers to confirmations, added up."""
         self.latencies = array("d")
         """Seconds from request to ranking."""
         self._variants: dict[str, str] = {}

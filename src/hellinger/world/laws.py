@@ -15,13 +15,16 @@ import numpy.typing as npt
 
 from hellinger.errors import UnknownNameError, require
 
-__all__ = ["LAWS", "SiteItem", "Supply", "check_law", "drawn", "from_csv", "from_law", "grouped"]
+__all__ = ["BETA", "LAWS", "SiteItem", "Supply", "check_law", "drawn", "from_csv", "from_law", "grouped"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
+BETA = 1.6, 100.0
+"""Of published content tests: median 1.3 %, 99th percentile 6 %."""
+
 LAWS: dict[str, Callable[[np.random.Generator, int], Floats]] = {
-    "beta": lambda rng, size: rng.beta(1.6, 100.0, size),
+    "beta": lambda rng, size: rng.beta(*BETA, size),
     "heavy-tailed": lambda rng, size: np.minimum(0.5, 0.004 * (1.0 + rng.pareto(1.5, size))),
     "bimodal": lambda rng, size: np.where(rng.random(size) < 0.9, rng.beta(2, 200, size), rng.beta(20, 180, size)),
 }
@@ -108,11 +111,13 @@ def drawn(law: str, item: str, salt: int = 0) -> float:
     >>> round(drawn("beta", "a"), 4), round(drawn("beta", "a", salt=1), 4)
     (0.0..., 0.0...)
     """
+    if item.startswith("item-"):  # the name under which published results were made: rates stay what they were
+        item = f"content-{item[5:]}"
     key = blake2b(item.encode(), digest_size=8, salt=salt.to_bytes(8, "big")).digest()
     return float(LAWS[law](np.random.default_rng(int.from_bytes(key, "big")), 1)[0])
 
 
-def from_law(law: str, *, salt: int = 0, prefix: str = "content-") -> Supply:
+def from_law(law: str, *, salt: int = 0, prefix: str = "item-") -> Supply:
     """Made-up items without end, their rates from a law of ``hellinger coldstart``."""
     check_law(law)
     require(0 <= salt < 2**64, "0 <= salt < 2^64", salt=salt)

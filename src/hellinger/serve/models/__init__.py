@@ -23,7 +23,17 @@ from hellinger.serve.models.experiment import (
     Summary,
     VariantRow,
 )
-from hellinger.serve.models.fields import FEW_MISTAKES, Body, Kind, Metadata, Moment, Name, RequestId, iso, milliseconds
+from hellinger.serve.models.fields import (
+    FEW_MISTAKES,
+    Body,
+    Kind,
+    Metadata,
+    Moment,
+    Name,
+    RequestId,
+    iso,
+    milliseconds,
+)
 from hellinger.serve.models.health import LiveAnswer, ReadyAnswer
 from hellinger.serve.models.items import (
     ItemAnswer,

@@ -233,7 +233,7 @@ class ExperimentAnswer(BaseModel):
     split: Literal["random", "sticky"]
     learning: Literal["isolated", "shared"]
     counting: Literal["served", "confirmed"]
-    items: int = Field(description="Contents there are, hidden and expired ones included.")
+    items: int = Field(description="Items there are, hidden and expired ones included.")
     since: str | None = Field(description="Hour of the first figure.")
     events: int = Field(description="Place in the log that this is as of.")
     former: list[Former]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -24,6 +25,8 @@ __all__ = [
     "NAME_LENGTH",
     "REQUEST_LENGTH",
     "Body",
+    "Features",
+    "Group",
     "Kind",
     "Metadata",
     "Moment",
@@ -103,6 +106,42 @@ def _storable(value: dict[str, Any]) -> dict[str, Any]:
 
 
 Metadata = Annotated[dict[str, Any], AfterValidator(_storable)]
+
+
+def _plain_features(value: dict[str, Any]) -> dict[str, Any]:
+    """Numbers as such, without what is null, which says nothing."""
+    found = {name: _plain_feature(name, each) for name, each in value.items() if each is not None}
+    return _storable(found)
+
+
+def _plain_feature(name: str, value: Any) -> bool | float | str | list[str]:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, (int, float)) and -_HUGE <= value <= _HUGE:
+        return float(value)
+    if isinstance(value, str) or (isinstance(value, list) and all(isinstance(word, str) for word in value)):
+        return value
+    raise ValueError(
+        f"{name!r} must be a finite number, true or false, text, or a list of texts, but got {str(value)[:80]}"
+    )
+
+
+_HUGE = sys.float_info.max
+_Feature = bool | float | str | list[str] | None
+Features = Annotated[
+    dict[Name, Any],
+    BeforeValidator(lambda given: given, json_schema_input_type=dict[Name, _Feature]),
+    AfterValidator(_plain_features),
+]
+"""What an item is, or who asks: numbers, words, and lists of words."""
+
+
+def _levels(value: str | list[str]) -> list[str]:
+    return [value] if isinstance(value, str) else value
+
+
+Group = Annotated[Name | list[Name], AfterValidator(_levels)]
+"""From broad to narrow; one name is a group of one level."""
 
 
 class Body(BaseModel):

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from hellinger.serve.models.fields import Body, Metadata, Moment, Name
+from hellinger.serve.models.fields import Body, Features, Group, Metadata, Moment, Name
 
 __all__ = [
     "ItemAnswer",
@@ -28,12 +28,20 @@ class NewItemBody(Body):
 
     id: Name = Field(examples=["article-1"])
     tags: list[Name] = Field(default_factory=list, fail_fast=True, description="Labels to filter and to learn by.")
+    group: Group | None = Field(
+        None,
+        description='What it belongs to, as `story-17` or, from broad to narrow, `["sport", "story-17"]`.',
+        examples=[["sport", "story-17"]],
+    )
+    features: Features | None = Field(
+        None, description="What it is: numbers, words, lists of words.", examples=[{"length": 4.2, "genre": ["drama"]}]
+    )
     expires_at: Moment | None = Field(None, description="When to stop showing it.")
     metadata: Metadata | None = Field(None, description="Anything; given back, never looked at.")
 
 
 class ItemsBody(Body):
-    """Contents to add or to change."""
+    """Items to add or to change."""
 
     items: list[NewItemBody] = Field(min_length=1, fail_fast=True)
 
@@ -82,6 +90,8 @@ class ItemAnswer(BaseModel):
     id: str
     state: str
     tags: list[str]
+    group: list[str]
+    features: dict[str, Any] | None
     added_at: str
     expires_at: str | None
     metadata: dict[str, Any] | None
@@ -113,6 +123,7 @@ class ItemRow(BaseModel):
     id: str
     state: str
     tags: list[str]
+    group: list[str]
     added_at: str
     expires_at: str | None
     impressions: float
@@ -129,7 +140,7 @@ class ItemPage(BaseModel):
 
     items: list[ItemRow]
     since: str | None = Field(description="When `recent` begins: 12 to 24 hours ago, or when this copy started.")
-    total: int = Field(description="Contents that match.")
+    total: int = Field(description="Items that match.")
     next: str | None = Field(description="`cursor` of the next page; null on the last.")
 
 

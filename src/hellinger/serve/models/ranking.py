@@ -12,6 +12,7 @@ from hellinger.serve.models.fields import (
     NAME_LENGTH,
     REQUEST_LENGTH,
     Body,
+    Features,
     Kind,
     Moment,
     Name,
@@ -50,6 +51,9 @@ class RankBody(Body):
     segment: Name | None = Field(None, description="Segment of users, ranked by its own counts once it has enough.")
     placement: Name | None = Field(
         None, description="Where it is shown, as `front page`: experiments may have a placement to themselves."
+    )
+    context: Features | None = Field(
+        None, description="Who asks: numbers, words, lists of words.", examples=[{"age": 31, "gender": "F"}]
     )
     exclude: list[Name] = Field(  # a factory, since a list given here would be copied deeply for every request
         default_factory=list,

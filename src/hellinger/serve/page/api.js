@@ -20,8 +20,8 @@ async function ask(path, options = {}) {
   const headers = { ...options.headers, ...(token && { Authorization: `Bearer ${token}` }) };
   const answer = await fetch(path, { ...options, headers, cache: "no-store", credentials: "omit" });
   if (answer.ok) return answer;
-  const told = await answer.json().catch(() => null);
-  throw new Refused(answer.status, told?.error?.message ?? `the service answered ${answer.status}`);
+  const body = await answer.json().catch(() => null);
+  throw new Refused(answer.status, body?.error?.message ?? `the service answered ${answer.status}`);
 }
 
 function addressOf(path, parameters) {
@@ -117,17 +117,17 @@ export class Follower {
     try {
       const answer = await ask(addressOf("/v1/stream", this.parameters), { signal: abort.signal });
       const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
-      let held = "";
+      let unread = "";
       for (;;) {
         const { value, done } = await reader.read();
         if (done) throw new Error("the stream has ended");
         clearTimeout(watch);
         watch = setTimeout(() => abort.abort(), SILENCE);
-        held += value;
+        unread += value;
         let end;
-        while ((end = held.indexOf("\n\n")) >= 0) {
-          const message = parse(held.slice(0, end));
-          held = held.slice(end + 2);
+        while ((end = unread.indexOf("\n\n")) >= 0) {
+          const message = parse(unread.slice(0, end));
+          unread = unread.slice(end + 2);
           if (message) {
             arrived();
             this.onstate("live");

@@ -245,8 +245,8 @@ class App {
 
   recolour() {
     const { overview, pool, health } = this.views;
-    if (overview.told) {
-      overview.show(overview.told);
+    if (overview.readout) {
+      overview.show(overview.readout);
       this.showExperiments();
     }
     if (this.view === "overview") overview.drawCharts();

@@ -160,7 +160,7 @@ function percentField(name, words, share, limits) {
 }
 
 function choiceField(name, words, options) {
-  return h("p", { class: "asked" }, h("label", { for: `ask-${name}` }, words), h("select", { name, id: `ask-${name}` }, options.map(([value, said]) => h("option", { value }, said))));
+  return h("p", { class: "asked" }, h("label", { for: `ask-${name}` }, words), h("select", { name, id: `ask-${name}` }, options.map(([value, caption]) => h("option", { value }, caption))));
 }
 
 const variantField = (weights) => choiceField("variant", "Algorithm", Object.keys(weights).map((name) => [name, label(name)]));

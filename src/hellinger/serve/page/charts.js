@@ -1,6 +1,6 @@
 // Charts in the page's own type and colours, light or dark.
 
-// Okabe and Ito's colours, told apart with any kind of colour vision, and lighter ones of the same hues on dark.
+// Okabe and Ito's colours, distinct with any kind of colour vision, and lighter ones of the same hues on dark.
 const LIGHT = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#B57A00", "#56B4E9", "#6A3D9A", "#8C510A", "#444444"];
 const DARK = ["#4BA6E0", "#F2884B", "#35C49A", "#E29CC4", "#F0B840", "#8CCBF2", "#AE92DA", "#C89257", "#BBBBBB"];
 const HABITUAL = { "hellinger-ucb": 0, "kl-ucb": 1, ucb1: 2, thompson: 3, imed: 4, "hellinger-imed": 5, "cold-start": 6, uniform: 8 };

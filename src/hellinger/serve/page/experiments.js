@@ -32,22 +32,22 @@ export function changeOf(before, phase) {
   if (!before) return `begins with ${inWords(phase)}`;
   if (phase.ended) return "ends";
   const [was, is] = [sharesOf(before), sharesOf(phase)];
-  const said = [];
+  const parts = [];
   const stopped = Object.keys(was).filter((name) => !(name in is)).map(label);
-  if (stopped.length) said.push(`${stopped.join(" and ")} ${stopped.length === 1 ? "stops" : "stop"}`);
+  if (stopped.length) parts.push(`${stopped.join(" and ")} ${stopped.length === 1 ? "stops" : "stop"}`);
   for (const name of Object.keys(is)) {
-    if (!(name in was)) said.push(`${label(name)} joins with ${part(is[name])}`);
-    else if (before.variants[name] !== phase.variants[name]) said.push(`${label(name)} plays ${phase.variants[name]}`);
+    if (!(name in was)) parts.push(`${label(name)} joins with ${part(is[name])}`);
+    else if (before.variants[name] !== phase.variants[name]) parts.push(`${label(name)} plays ${phase.variants[name]}`);
   }
-  for (const name of moved(was, is)) said.push(`${label(name)} ${part(was[name])} → ${part(is[name])}`);
-  if (before.traffic !== phase.traffic) said.push(`${part(before.traffic)} → ${part(phase.traffic)} of the traffic`);
-  if (before.split !== phase.split) said.push(phase.split === "sticky" ? "users keep their algorithm" : "each request draws its algorithm");
-  if (before.control !== phase.control && phase.control) said.push(`compared with ${label(phase.control)}`);
-  if (before.guardrail !== phase.guardrail) said.push(phase.guardrail ? `guardrail ${phase.guardrail}` : "no guardrail");
-  return said.join(", ") || "other settings";
+  for (const name of moved(was, is)) parts.push(`${label(name)} ${part(was[name])} → ${part(is[name])}`);
+  if (before.traffic !== phase.traffic) parts.push(`${part(before.traffic)} → ${part(phase.traffic)} of the traffic`);
+  if (before.split !== phase.split) parts.push(phase.split === "sticky" ? "users keep their algorithm" : "each request draws its algorithm");
+  if (before.control !== phase.control && phase.control) parts.push(`compared with ${label(phase.control)}`);
+  if (before.guardrail !== phase.guardrail) parts.push(phase.guardrail ? `guardrail ${phase.guardrail}` : "no guardrail");
+  return parts.join(", ") || "other settings";
 }
 
-/** Whose shares to tell of: of the only one that moved against all others, else of those that rose. */
+/** Whose shares to name: the only one that moved against all others, else those that rose. */
 function moved(was, is) {
   const both = Object.keys(is).filter((name) => name in was);
   const ratio = (name) => is[name] / was[name];
@@ -126,16 +126,16 @@ export class Experiments {
       .map((phase, i) => {
         const start = i ? phase.at : Math.min(phase.at, Date.parse(each.since));
         const end = changes[i + 1]?.at ?? now;
-        const said = `${date(start)}: ${inWords(phase)}. ${i ? `Changed by ${phase.by}` : `Begun by ${phase.by}`}${phase.why ? `: ${phase.why}` : ""}`;
+        const caption = `${date(start)}: ${inWords(phase)}. ${i ? `Changed by ${phase.by}` : `Begun by ${phase.by}`}${phase.why ? `: ${phase.why}` : ""}`;
         const parts = Object.entries(sharesOf(phase)).map(([name, share]) => h("span", { style: { height: `${100 * share}%`, background: colour[name] } }));
-        return { said, element: h("span", { class: "segment", title: said, style: { left: `${100 * place(start)}%`, width: `${100 * (place(end) - place(start))}%` } }, parts) };
+        return { caption, element: h("span", { class: "segment", title: caption, style: { left: `${100 * place(start)}%`, width: `${100 * (place(end) - place(start))}%` } }, parts) };
       });
     const about = [trafficOf(each), each.state === "ended" ? `ended ${date(each.until)}` : ""].filter(Boolean).join(", ");
     return h(
       "li",
       { class: each.state },
       h("p", {}, h("a", { href: addressOf(each.name), "data-key": each.name, "aria-current": each.name === chosen ? "true" : undefined }, each.name), about ? h("span", { class: "soft" }, about) : null),
-      h("div", { class: "track", role: "img", "aria-label": segments.map(({ said }) => said).join("; ") }, segments.map(({ element }) => element)),
+      h("div", { class: "track", role: "img", "aria-label": segments.map(({ caption }) => caption).join("; ") }, segments.map(({ element }) => element)),
     );
   }
 

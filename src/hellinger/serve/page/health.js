@@ -4,7 +4,7 @@ import { draw, isDark, lineColour, local } from "./charts.js";
 import { $, fill, h, text } from "./dom.js";
 import { count, duration, known, milliseconds, percent, perSecond, plural } from "./format.js";
 
-const KEPT = 300;
+const SECONDS = 300;
 const LINE = 10;
 const DRAWN_EVERY = 2000;
 const PERCENTILES = [
@@ -22,22 +22,22 @@ export class Health {
   }
 
   take({ health, recent }) {
-    this.told = health;
+    this.figures = health;
     if (recent) this.recent = recent;
     else if (health.second) this.recent.push(health.second);
-    this.recent = this.recent.slice(-KEPT);
+    this.recent = this.recent.slice(-SECONDS);
     $("degraded").hidden = !health.degraded;
     if (!$("health").hidden) this.show();
   }
 
   enter() {
     this.drawnAt = 0;
-    if (this.told) this.show();
+    if (this.figures) this.show();
     else text($("health-sentence"), "Waiting for the first figures…");
   }
 
   show() {
-    const { rank, rates, errors } = this.told;
+    const { rank, rates, errors } = this.figures;
     const minute = rank.minute.count;
     text(
       $("health-sentence"),
@@ -49,15 +49,15 @@ export class Health {
     );
     text(
       $("health-facts"),
-      [`up ${duration(this.told.up)}`, `${plural(this.told.shown, "item")} shown`, `snapshot ${duration(this.told.snapshot_age)} ago`, this.told.listeners === 1 ? "1 page open" : `${this.told.listeners} pages open`].join(" · "),
+      [`up ${duration(this.figures.up)}`, `${plural(this.figures.shown, "item")} shown`, `snapshot ${duration(this.figures.snapshot_age)} ago`, this.figures.listeners === 1 ? "1 page open" : `${this.figures.listeners} pages open`].join(" · "),
     );
     this.tiles([
       ["Rankings per second", perSecond(rates.rank)],
       ["Events per second", perSecond(rates.events)],
       ["Feedback per second", perSecond(rates.feedback)],
-      ["Waiting to be written", count(this.told.waiting), this.told.waiting > 1000],
-      ["Store behind", this.told.lag < 0.25 ? "0 s" : duration(this.told.lag), this.told.lag > 2],
-      ["Time of a commit", milliseconds(this.told.commit)],
+      ["Waiting to be written", count(this.figures.waiting), this.figures.waiting > 1000],
+      ["Store behind", this.figures.lag < 0.25 ? "0 s" : duration(this.figures.lag), this.figures.lag > 2],
+      ["Time of a commit", milliseconds(this.figures.commit)],
       ["Failed in the last minute", count(errors.failed_minute), errors.failed_minute > 0],
       ["Refused in the last minute", count(errors.refused_minute)],
     ]);
@@ -78,7 +78,7 @@ export class Health {
   }
 
   drawCharts() {
-    if (!this.told) return;
+    if (!this.figures) return;
     this.drawnAt = Date.now();
     const x = this.recent.map((row) => local(row[0]));
     const end = this.recent.at(-1)?.[0] ?? Date.now();
@@ -95,7 +95,7 @@ export class Health {
     });
     const slowest = Math.max(...this.recent.map((row) => 1000 * (row[4] ?? 0)), 2 * LINE);
     const legend = { showlegend: true, legend: { orientation: "h", x: 0, y: 1, yanchor: "bottom", font: { size: 13 } }, margin: { t: 30 } };
-    const time = { type: "date", range: [end - 1000 * KEPT, end].map(local), dtick: 60e3, tickformatstops: [], tickformat: "%H:%M", hoverformat: "%H:%M:%S" };
+    const time = { type: "date", range: [end - 1000 * SECONDS, end].map(local), dtick: 60e3, tickformatstops: [], tickformat: "%H:%M", hoverformat: "%H:%M:%S" };
     draw($("latency"), [line("99th percentile", 4, orange, 1000, ".2f"), line("Median", 3, blue, 1000, ".2f")], {
       ...legend,
       x: time,
@@ -104,9 +104,9 @@ export class Health {
       annotations: [{ xref: "paper", x: 0.004, xanchor: "left", y: Math.log10(LINE), yanchor: "bottom", text: "10 ms", showarrow: false, font: { size: 12, color: lineColour() } }],
     });
     draw($("flow"), [line("Rankings", 1, blue, 1, ",.1f"), line("Events", 2, orange, 1, ",.1f")], { ...legend, x: time });
-    const last = this.told.rank.minute;
+    const last = this.figures.rank.minute;
     $("latency").setAttribute("aria-label", `Line chart of the time to answer a ranking over the last five minutes, against a line at 10 ms. In the last minute: median ${milliseconds(last.p50)}, 99th percentile ${milliseconds(last.p99)}.`);
-    $("flow").setAttribute("aria-label", `Line chart of rankings and events per second over the last five minutes. Now: ${perSecond(this.told.rates.rank)} rankings and ${perSecond(this.told.rates.events)} events.`);
+    $("flow").setAttribute("aria-label", `Line chart of rankings and events per second over the last five minutes. Now: ${perSecond(this.figures.rates.rank)} rankings and ${perSecond(this.figures.rates.events)} events.`);
   }
 }
 

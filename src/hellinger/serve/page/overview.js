@@ -31,7 +31,7 @@ export class Overview {
     this.chosen = false;
     this.step = null;
     this.control = null;
-    this.told = null;
+    this.readout = null;
     this.spokenAt = 0;
     choice($("range"), Object.entries(RANGES).map(([name, { label }]) => [name, label]), "all", (name) => {
       this.chosen = true;
@@ -54,7 +54,7 @@ export class Overview {
 
   /** Show this experiment from now on. */
   async open(name) {
-    Object.assign(this, { name, told: null, control: null, range: null, chosen: false, spokenAt: 0 });
+    Object.assign(this, { name, readout: null, control: null, range: null, chosen: false, spokenAt: 0 });
     $("overview-body").hidden = true;
     for (const id of ["crumb", "ratio", "guardrail-alarm"]) $(id).hidden = true;
     for (const id of ["sentence", "more", "next", "facts"]) text($(id), "");
@@ -64,10 +64,10 @@ export class Overview {
 
   async load() {
     const { name } = this;
-    if (!this.told) state($("overview-state"), "loading", "Loading the experiment…");
-    const told = await get(`/v1/experiments/${encodeURIComponent(name)}`, { control: this.control });
+    if (!this.readout) state($("overview-state"), "loading", "Loading the experiment…");
+    const readout = await get(`/v1/experiments/${encodeURIComponent(name)}`, { control: this.control });
     if (name !== this.name) return;
-    this.show(told);
+    this.show(readout);
     await Promise.all(Object.values(this.series).map((each) => each.load(name)));
     if (name !== this.name) return;
     this.chooseByAge();
@@ -85,7 +85,7 @@ export class Overview {
   /** A message has come. */
   take({ experiment, totals, steps }) {
     // of another experiment, or from before it was changed
-    if (experiment.name !== this.name || !this.told || experiment.phase < this.told.phase) return;
+    if (experiment.name !== this.name || !this.readout || experiment.phase < this.readout.phase) return;
     const fresh = Object.values(this.series).map((each) => each.take(steps[each.resolution]));
     if (this.control && this.control !== experiment.control) return;
     // intervals are a moment older than the counts beside them
@@ -102,50 +102,50 @@ export class Overview {
 
   // What is known now -------------------------------------------------------------------------------
 
-  show(told) {
-    this.told = told;
-    this.colour = this.app.experiments.colours(told.name);
-    this.rows = [...told.variants, ...told.former];
+  show(readout) {
+    this.readout = readout;
+    this.colour = this.app.experiments.colours(readout.name);
+    this.rows = [...readout.variants, ...readout.former];
     const impressions = this.rows.reduce((sum, row) => sum + row.impressions, 0);
-    const sentence = impressions ? told.sentence : "No traffic yet.";
+    const sentence = impressions ? readout.sentence : "No traffic yet.";
     // the first sentence is the headline; "2.5 %" is no end of one
     const [first, more] = sentence.split(/(?<=\.)\s+(?=\p{Lu})(.*)/su);
     text($("sentence"), unbroken(first, this.rows));
     text($("more"), unbroken(more ?? "", this.rows));
-    text($("next"), impressions ? unbroken(told.next, this.rows) : "");
+    text($("next"), impressions ? unbroken(readout.next, this.rows) : "");
     this.speak(sentence);
-    this.crumb(told);
-    this.facts(told, impressions);
-    this.alarms(told);
+    this.crumb(readout);
+    this.facts(readout, impressions);
+    this.alarms(readout);
     $("overview-body").hidden = !impressions;
     if (impressions) state($("overview-state"), null);
-    else this.showEmpty(told);
-    this.board(told);
-    this.guardrail(told);
-    this.share(told);
+    else this.showEmpty(readout);
+    this.board(readout);
+    this.guardrail(readout);
+    this.share(readout);
     this.legend();
   }
 
-  crumb(told) {
-    $("crumb").hidden = told.name === "main";
-    text($("crumb-name"), told.name);
-    text($("crumb-state"), told.state === "ended" ? `ended ${date(told.until)}` : "running");
-    $("crumb-state").dataset.state = told.state;
+  crumb(readout) {
+    $("crumb").hidden = readout.name === "main";
+    text($("crumb-name"), readout.name);
+    text($("crumb-state"), readout.state === "ended" ? `ended ${date(readout.until)}` : "running");
+    $("crumb-state").dataset.state = readout.state;
   }
 
-  alarms(told) {
-    const off = told.sample_ratio?.alarm ? told.sample_ratio : null;
+  alarms(readout) {
+    const off = readout.sample_ratio?.alarm ? readout.sample_ratio : null;
     $("ratio").hidden = !off;
     if (off) {
       const p = off.p_value < 0.0001 ? "< 0.0001" : `= ${off.p_value.toPrecision(2)}`;
       const got = `${label(off.worst)} got ${part(off.share)} of it where ${part(off.intended)} was intended (p ${p})`;
       text($("ratio"), `The split of traffic is not what it should be${this.phaseInWords(off.phase)}: ${got}. Find out why before you trust the comparison.`);
     }
-    const { guardrail } = told;
+    const { guardrail } = readout;
     $("guardrail-alarm").hidden = !guardrail?.alarm;
     if (guardrail?.alarm) {
       const worse = guardrail.variants.filter(({ alarm }) => alarm).map((row) => `${label(row.variant)} by at least ${change(row.lift_low)}`);
-      text($("guardrail-alarm"), `Guardrail: ${guardrail.kind} is more frequent than with ${label(told.control)}, with ${worse.join(", with ")}. Chance does not explain it.`);
+      text($("guardrail-alarm"), `Guardrail: ${guardrail.kind} is more frequent than with ${label(readout.control)}, with ${worse.join(", with ")}. Chance does not explain it.`);
     }
   }
 
@@ -164,24 +164,24 @@ export class Overview {
     text($("spoken"), sentence);
   }
 
-  facts(told, impressions) {
+  facts(readout, impressions) {
     const parts = [
-      plural(told.variants.length, "algorithm"),
-      plural(told.items, "item"),
+      plural(readout.variants.length, "algorithm"),
+      plural(readout.items, "item"),
       plural(impressions, "impression"),
     ];
-    if (told.since) parts.push(told.until ? `${date(told.since)} to ${date(told.until)}` : `since ${date(told.since)}`);
-    if (told.name !== "main") parts.push(trafficOf(told));
-    if (told.former.length) parts.push(`${count(told.former.length)} stopped`);
-    if (told.variants.length > 1) parts.push(told.split === "sticky" ? "each user stays with one algorithm" : "each request draws its algorithm");
-    if (told.learning === "shared" && told.variants.length > 1) parts.push("all learn from all");
+    if (readout.since) parts.push(readout.until ? `${date(readout.since)} to ${date(readout.until)}` : `since ${date(readout.since)}`);
+    if (readout.name !== "main") parts.push(trafficOf(readout));
+    if (readout.former.length) parts.push(`${count(readout.former.length)} stopped`);
+    if (readout.variants.length > 1) parts.push(readout.split === "sticky" ? "each user stays with one algorithm" : "each request draws its algorithm");
+    if (readout.learning === "shared" && readout.variants.length > 1) parts.push("all learn from all");
     text($("facts"), parts.join(" · "));
   }
 
-  showEmpty(told) {
+  showEmpty(readout) {
     const where = location.origin;
-    const steps = told.items
-      ? [h("p", {}, `${plural(told.items, "item")} wait to be shown. Ask for a ranking:`), code(`curl ${where}/v1/rank -H 'Content-Type: application/json' -d '{"k": 3}'`)]
+    const steps = readout.items
+      ? [h("p", {}, `${plural(readout.items, "item")} wait to be shown. Ask for a ranking:`), code(`curl ${where}/v1/rank -H 'Content-Type: application/json' -d '{"k": 3}'`)]
       : [
           h("p", {}, "Add items, then ask for a ranking:"),
           code(`curl ${where}/v1/items -H 'Content-Type: application/json' -d '{"items": [{"id": "a"}, {"id": "b"}, {"id": "c"}]}'`),
@@ -192,16 +192,16 @@ export class Overview {
 
   // Leaderboard -------------------------------------------------------------------------------------
 
-  board(told) {
-    const rows = told.variants;
-    const { control } = told;
-    text($("settled"), settled(told));
+  board(readout) {
+    const rows = readout.variants;
+    const { control } = readout;
+    text($("settled"), settled(readout));
     const single = rows.length === 1;
     text($("board-title"), single ? "Result" : "Leaderboard");
     for (const element of [$("control").parentElement, $("share").parentElement, ...$("board").querySelectorAll("thead .versus")]) element.hidden = single;
     const select = $("control");
     if ([...select.options].map(({ value }) => value).join() !== rows.map(({ variant }) => variant).join() || select.value !== control) {
-      select.replaceChildren(...told.variants.map(({ variant }) => h("option", { value: variant, selected: variant === control }, label(variant))));
+      select.replaceChildren(...readout.variants.map(({ variant }) => h("option", { value: variant, selected: variant === control }, label(variant))));
     }
     const rates = scale(rows, "low", "high", "rate");
     const lifts = scale(rows.filter((row) => row.variant !== control), "lift_low", "lift_high", "lift", 0);
@@ -231,7 +231,7 @@ export class Overview {
           ...(single ? [] : versus()),
         );
       }),
-      told.former.map((row) =>
+      readout.former.map((row) =>
         h(
           "tr",
           { role: "row", class: "former" },
@@ -242,7 +242,7 @@ export class Overview {
         ),
       ),
     );
-    const note = told.verdict === "early" ? "There is too little data yet for a verdict. " : "";
+    const note = readout.verdict === "early" ? "There is too little data yet for a verdict. " : "";
     text(
       $("board-note"),
       single
@@ -251,8 +251,8 @@ export class Overview {
     );
   }
 
-  guardrail(told) {
-    const { guardrail, control } = told;
+  guardrail(readout) {
+    const { guardrail, control } = readout;
     $("guardrail").hidden = !guardrail;
     if (!guardrail) return;
     text($("guardrail-title"), `Guardrail: ${guardrail.kind}`);
@@ -281,7 +281,7 @@ export class Overview {
     );
   }
 
-  share(told) {
+  share(readout) {
     const whole = this.rows.reduce((sum, row) => sum + row.requests, 0);
     const shares = this.rows.map((row) => [row, row.requests / (whole || 1)]);
     fill(
@@ -300,7 +300,7 @@ export class Overview {
           ),
         ),
       ),
-      h("p", { class: "note" }, ratio(told, whole)),
+      h("p", { class: "note" }, ratio(readout, whole)),
     );
   }
 
@@ -329,7 +329,7 @@ export class Overview {
 
   /** The moment that ranges reach back from. */
   get end() {
-    return this.told.until ? Date.parse(this.told.until) : Date.now();
+    return this.readout.until ? Date.parse(this.readout.until) : Date.now();
   }
 
   /** Where phases after the first began, for a chart of this time. */
@@ -338,7 +338,7 @@ export class Overview {
   }
 
   drawCharts() {
-    if (!this.told || !this.range) return;
+    if (!this.readout || !this.range) return;
     this.drawCurve();
     this.drawRate();
   }
@@ -477,8 +477,8 @@ function ends(low, high) {
 
 function liftBand(row, lifts, colour) {
   if (!known(row.lift_low)) return ["–"];
-  const said = known(row.lift_high) ? ends(change(row.lift_low), change(row.lift_high)) : h("span", { class: "ends" }, `at least ${change(row.lift_low)}`);
-  return [interval(row.lift_low, row.lift_high ?? Infinity, row.lift, lifts, { colour, zero: 0 }), said];
+  const range = known(row.lift_high) ? ends(change(row.lift_low), change(row.lift_high)) : h("span", { class: "ends" }, `at least ${change(row.lift_low)}`);
+  return [interval(row.lift_low, row.lift_high ?? Infinity, row.lift, lifts, { colour, zero: 0 }), range];
 }
 
 /** Which rankings the rates are of. */
@@ -494,11 +494,11 @@ function code(line) {
   return h("pre", {}, h("code", {}, line));
 }
 
-function ratio(told, whole) {
+function ratio(readout, whole) {
   if (!whole) return "";
-  const p = told.sample_ratio?.p_value;
+  const p = readout.sample_ratio?.p_value;
   if (!known(p)) return `${plural(whole, "request")} so far.`;
-  return told.sample_ratio.alarm ? "The shares are further from what was asked for than chance explains." : `${plural(whole, "request")}; the shares are as chance would have them (p = ${p.toFixed(2)}).`;
+  return readout.sample_ratio.alarm ? "The shares are further from what was asked for than chance explains." : `${plural(whole, "request")}; the shares are as chance would have them (p = ${p.toFixed(2)}).`;
 }
 
 /** Ends of a scale that shows every interval, but is not stretched by one of a variant with hardly any data. */

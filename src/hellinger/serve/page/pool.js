@@ -1,4 +1,4 @@
-// The items: which there are, how each stands with every algorithm, and one item's own story.
+// The items: which there are, how each stands with every algorithm, and one item's history.
 
 import { get, Refused } from "./api.js";
 import { draw, HOVER_DAY, HOVER_TIME, stepLabel } from "./charts.js";
@@ -11,12 +11,12 @@ const REFRESH = 5000;
 const TYPING = 250;
 const SHOW = {
   all: { label: "All", sort: "impressions", note: "" },
-  newest: { label: "Newest", sort: "newest", state: "shown", note: "Contents that are shown, the latest first." },
+  newest: { label: "Newest", sort: "newest", state: "shown", note: "Items that are shown, the latest first." },
   rising: { label: "Rising", sort: "rising", note: "" },
-  graduated: { label: "Graduated", sort: "newest", state: "graduated", note: "Contents that left an algorithm’s pool because they have been shown often enough." },
-  retired: { label: "Retired", sort: "newest", state: "outclassed", note: "Contents that left an algorithm’s pool because they can no longer be among the best." },
-  hidden: { label: "Hidden", sort: "newest", state: "hidden", note: "Contents that were taken out of every ranking, and may come back." },
-  expired: { label: "Expired", sort: "newest", state: "expired", note: "Contents whose time is over." },
+  graduated: { label: "Graduated", sort: "newest", state: "graduated", note: "Items that left an algorithm’s pool because they have been shown often enough." },
+  retired: { label: "Retired", sort: "newest", state: "outclassed", note: "Items that left an algorithm’s pool because they can no longer be among the best." },
+  hidden: { label: "Hidden", sort: "newest", state: "hidden", note: "Items that were taken out of every ranking, and may come back." },
+  expired: { label: "Expired", sort: "newest", state: "expired", note: "Items whose time is over." },
 };
 const LEFT = { graduated: "graduated", outclassed: "retired" };
 const MARKS = {
@@ -106,7 +106,7 @@ export class Pool {
     } catch (error) {
       if (error.name === "AbortError") return;
       if (error instanceof Refused && error.status === 401) return this.app.trouble(error);
-      if (!quiet) state($("pool-state"), "error", "The items could not be had.", h("p", {}, error.message), h("button", { type: "button", onclick: () => this.load() }, "Try again"));
+      if (!quiet) state($("pool-state"), "error", "The items could not be loaded.", h("p", {}, error.message), h("button", { type: "button", onclick: () => this.load() }, "Try again"));
     } finally {
       if (this.loading === loading) $("pool-scroll").removeAttribute("aria-busy");
     }
@@ -120,7 +120,7 @@ export class Pool {
     const variants = Object.keys(this.app.played?.variants ?? {});
     const rising = this.show === "rising";
     const since = this.page.since;
-    text($("show-note"), rising ? `At least 20 impressions since ${moment(since)} (${ago(since)}), and a rate since then that is surely above that of all contents together; the surest first.` : SHOW[this.show].note);
+    text($("show-note"), rising ? `At least 20 impressions since ${moment(since)} (${ago(since)}), and a rate since then that is surely above that of all items together; the surest first.` : SHOW[this.show].note);
     text($("pages"), total ? `${count(start + 1)}–${count(start + items.length)} of ${count(total)}` : "None");
     $("before").disabled = this.cursors.length === 1;
     $("after").disabled = !this.page.next;
@@ -165,7 +165,7 @@ export class Pool {
       h(
         "tr",
         {},
-        h("th", { scope: "col", rowspan: 2 }, "Content"),
+        h("th", { scope: "col", rowspan: 2 }, "Item"),
         sortable("Added", "newest", "when"),
         rising ? h("th", { scope: "col", rowspan: 2, class: "num" }, "Rate of late") : null,
         sortable("Impressions", "impressions", "num"),
@@ -210,15 +210,17 @@ export class Pool {
     try {
       const item = await get(`/v1/items/${id.split("/").map(encodeURIComponent).join("/")}`);
       if ($("drawer-title").textContent !== id) return;
-      const story = h("section", {}, h("h3", {}, "History"), h("p", { class: "soft" }, "Reading the log…"));
-      body.replaceChildren(this.about(item), this.standing(item), story);
-      const told = await get("/v1/history", { item: id });
-      if ($("drawer-title").textContent === id) this.tell(story, told);
+      const section = h("section", {}, h("h3", {}, "History"), h("p", { class: "soft" }, "Reading the log…"));
+      body.replaceChildren(this.about(item), this.standing(item), section);
+      const history = await get("/v1/history", { item: id });
+      if ($("drawer-title").textContent === id) this.showHistory(section, history);
     } catch (error) {
       if (error instanceof Refused && error.status === 401) return this.app.trouble(error);
       if ($("drawer-title").textContent !== id) return;
       body.querySelector(".state")?.remove();
-      body.append(h("p", { class: "error", role: "alert" }, `This could not be had: ${error.message}`));
+      const gone = error instanceof Refused && error.status === 404;
+      const words = gone ? "There is no such item. It may have been deleted, or have expired days ago." : `This could not be loaded: ${error.message}`;
+      body.append(h("p", { class: gone ? "soft" : "error", role: "alert" }, words));
     }
   }
 
@@ -273,25 +275,25 @@ export class Pool {
     );
   }
 
-  tell(story, told) {
-    const days = told.resolution === "day";
+  showHistory(section, history) {
+    const days = history.resolution === "day";
     const chart = h("div", { class: "chart short", role: "img" });
-    const shown = Object.values(told.variants).reduce((sum, { impressions }) => sum + impressions.reduce((a, b) => a + b, 0), 0);
-    const reached = told.complete
-      ? `From all ${plural(told.events_read, "event")} of the log since it was added.`
-      : `From the newest ${plural(told.events_read, "event")} of the log; what was before is in the counts above, but not here.`;
-    story.replaceChildren(
+    const shown = Object.values(history.variants).reduce((sum, { impressions }) => sum + impressions.reduce((a, b) => a + b, 0), 0);
+    const reached = history.complete
+      ? `From all ${plural(history.events_read, "event")} of the log since it was added.`
+      : `From the newest ${plural(history.events_read, "event")} of the log; what was before is in the counts above, but not here.`;
+    section.replaceChildren(
       h("h3", {}, "History"),
-      shown ? h("p", { class: "soft" }, `Impressions by ${told.resolution}`) : h("p", { class: "soft" }, "Not shown in this time."),
+      shown ? h("p", { class: "soft" }, `Impressions by ${history.resolution}`) : h("p", { class: "soft" }, "Not shown in this time."),
       ...(shown ? [chart] : []),
-      h("ol", { class: "marks" }, told.marks.map((mark) => h("li", {}, h("time", { datetime: mark.at }, moment(mark.at)), h("span", {}, MARKS[mark.what] ?? mark.what, mark.variant ? ` from ${longLabel(mark.variant)}` : "")))),
+      h("ol", { class: "marks" }, history.marks.map((mark) => h("li", {}, h("time", { datetime: mark.at }, moment(mark.at)), h("span", {}, MARKS[mark.what] ?? mark.what, mark.variant ? ` from ${longLabel(mark.variant)}` : "")))),
       h("p", { class: "note" }, reached),
     );
     if (!shown) return;
-    const x = told.steps.map((step) => stepLabel(step, told.resolution));
-    const names = [...Object.keys(this.app.colours()).filter((name) => told.variants[name]), ...Object.keys(told.variants).filter((name) => !(name in this.app.colours()))];
+    const x = history.steps.map((step) => stepLabel(step, history.resolution));
+    const names = [...Object.keys(this.app.colours()).filter((name) => history.variants[name]), ...Object.keys(history.variants).filter((name) => !(name in this.app.colours()))];
     const traces = names.map((name) => {
-      const { impressions, reward } = told.variants[name];
+      const { impressions, reward } = history.variants[name];
       return {
         type: "bar",
         name: longLabel(name) || "brought in",
@@ -302,7 +304,7 @@ export class Pool {
         hovertemplate: "%{y:,.0f} shown, %{customdata:,.4~f} reward",
       };
     });
-    chart.setAttribute("aria-label", `Bar chart of impressions by ${told.resolution} and algorithm: ${names.map((name) => `${longLabel(name) || "brought in"} ${count(told.variants[name].impressions.reduce((a, b) => a + b, 0))}`).join(", ")}.`);
+    chart.setAttribute("aria-label", `Bar chart of impressions by ${history.resolution} and algorithm: ${names.map((name) => `${longLabel(name) || "brought in"} ${count(history.variants[name].impressions.reduce((a, b) => a + b, 0))}`).join(", ")}.`);
     draw(chart, traces, { barmode: "stack", bargap: 0.15, x: { hoverformat: days ? HOVER_DAY : HOVER_TIME, type: "date" } });
   }
 }

@@ -21,6 +21,7 @@ __all__ = [
     "ERRORS",
     "Control",
     "compared_with",
+    "described",
     "error",
     "json_response",
     "known_experiment",
@@ -43,7 +44,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
         401: "No key, or an unknown one.",
         403: "The key's role does not allow this.",
         413: "The body or a list in it is too large.",
-        415: "The body is not said to be JSON.",
+        415: "The Content-Type is not JSON.",
         422: "A field breaks a rule.",
         429: "Too many requests with this key.",
         503: "The store cannot be reached just now.",
@@ -86,6 +87,17 @@ def limited(what: str, given: Sized, most: int) -> None:
     """Refuse a list that is too long."""
     if len(given) > most:
         raise ApiError(413, f"`{what}` must have at most {most} entries, but got {len(given)}")
+
+
+def described(what: str, settings: Settings, features: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Features of an item or a context; None where they say nothing, refused where they are too large."""
+    if not features:
+        return None
+    limited(what, features, settings.max_features)
+    if (size := len(orjson.dumps(features))) > settings.max_features_bytes:
+        most = f"{settings.max_features_bytes} bytes of JSON (max_features_bytes)"
+        raise ApiError(413, f"`{what}` must have at most {most}, but got {size}")
+    return features
 
 
 def short(what: str, settings: Settings, *names: str | None) -> None:

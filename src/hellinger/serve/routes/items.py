@@ -1,4 +1,4 @@
-"""Contents: added, changed, hidden, looked at."""
+"""Items: added, changed, hidden, looked at."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hellinger.serve import bodies, listing, models
 from hellinger.serve.access import needs
 from hellinger.serve.answers import ApiError
 from hellinger.serve.live import Live
-from hellinger.serve.routes._common import ERRORS, error, json_response, limited, service_of, short
+from hellinger.serve.routes._common import ERRORS, described, error, json_response, limited, service_of, short
 from hellinger.serve.shortcut import shortcut
 
 __all__ = ["router"]
@@ -29,14 +29,21 @@ MISSING: dict[int | str, dict[str, Any]] = {404: error("No such item.")}
 async def answer_add(service: Service, body: models.ItemsBody, *_: object) -> bytes:
     """The answer to items that are added or changed, as JSON."""
     limited("items", body.items, service.settings.max_batch)
-    items = []
+    items: list[dict[str, Any]] = []
     async for part in bodies.slices(body.items):
         for item in part:
             short("id", service.settings, item.id)
             limited("tags", item.tags, service.settings.max_tags)
             tags = sorted(set(item.tags))
-            expires_at = models.milliseconds(item.expires_at)
-            items.append({"id": item.id, "tags": tags, "expires_at": expires_at, "metadata": item.metadata})
+            limited("group", item.group or (), service.settings.max_group_levels)
+            short("group", service.settings, *item.group or ())
+            row: dict[str, Any] = {"id": item.id, "tags": tags, "expires_at": models.milliseconds(item.expires_at)}
+            row["metadata"] = item.metadata
+            if item.group:
+                row["group"] = item.group
+            if (features := described("features", service.settings, item.features)) is not None:
+                row["features"] = features
+            items.append(row)
     added, updated, unchanged = await service.describe(items)
     return orjson.dumps({"added": added, "updated": updated, "unchanged": unchanged})
 
@@ -113,6 +120,8 @@ async def one(item: str, request: Request) -> Response:
             "id": item,
             "state": STATES[catalogue["state"][slot]],
             "tags": list(catalogue.tags_of(slot)),
+            "group": list(catalogue.group_of(slot)),
+            "features": catalogue.features_of(slot),
             "added_at": models.iso(int(catalogue["added_at"][slot])),
             "expires_at": models.iso(int(catalogue["expires_at"][slot])),
             "metadata": metadata,

@@ -16,7 +16,7 @@ from hellinger.serve import bodies, models
 from hellinger.serve.access import needs
 from hellinger.serve.answers import ApiError
 from hellinger.serve.keys import CALLER
-from hellinger.serve.routes._common import ERRORS, known_segment, limited, service_of, short
+from hellinger.serve.routes._common import ERRORS, described, known_segment, limited, service_of, short
 from hellinger.serve.shortcut import shortcut
 
 __all__ = ["router"]
@@ -40,7 +40,8 @@ async def answer_rank(
     short("user", settings, body.user)
     short("placement", settings, body.placement)
     known_segment(service, body.segment)
-    query = Query(body.k, body.user, body.segment, body.exclude, body.tags, body.among, body.placement)
+    context = None if body.context is None else described("context", settings, body.context)
+    query = Query(body.k, body.user, body.segment, body.exclude, body.tags, body.among, body.placement, context)
     made = await service.rank(query, idempotency_key, caller)
     items = [{"id": item, "score": score} for item, score in zip(made["items"], made["scores"], strict=True)]
     return orjson.dumps({"ranking_id": made["ranking_id"], "variant": made["variant"], "items": items})

@@ -1,0 +1,200 @@
+"""Policies against each other where people and items have features: the same people, items and clicks for each."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from hellinger import families
+from hellinger._spec import expand_spec
+from hellinger.errors import require, require_memory
+from hellinger.lab._block import Setting
+from hellinger.lab.datasets import load_problem
+from hellinger.lab.result import Result
+from hellinger.policies import PolicyLike, policy
+from hellinger.world.contextual import ContextualProblem, PagePlayer, PersonOracle, PersonPool
+from hellinger.world.runs import Engine, Progress, get_engine, run, run_key
+from hellinger.world.site import Clicks, Player, turns
+
+__all__ = ["Contender", "ContextRun", "PagesOutcome", "play_pages", "simulate_problem"]
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+ORACLE = "oracle"
+
+
+class Contender(NamedTuple):
+    """A policy under the name that it was given by."""
+
+    spec: str
+    policy: str
+
+    @classmethod
+    def read(cls, spec: str) -> Contender:
+        """Check a policy's spec."""
+        return cls(spec, policy(spec).spec)
+
+    def player(self, problem: ContextualProblem, seed: int) -> PagePlayer:
+        """Somebody who fills pages by it; the oracle has no policy."""
+        if not self.policy:
+            return PersonOracle(problem)
+        return PersonPool(problem, policy(self.policy), seed=seed)
+
+
+class PagesOutcome(NamedTuple):
+    """What came of a run: expected and actual rewards by checkpoint, impressions by checkpoint and item."""
+
+    expected: Floats
+    reward: Floats
+    pulls: Ints
+
+
+@dataclass(frozen=True)
+class ContextRun:
+    """A run of one contender on a problem."""
+
+    contender: Contender
+    problem: ContextualProblem | str
+    data: str | None
+    digest: str
+    setting: Setting
+    checkpoints: tuple[int, ...]
+    items: int
+    number: int
+
+    @property
+    def key(self) -> str:
+        """A name for the outcome."""
+        return run_key((self.contender, self.digest, self.setting, self.checkpoints, self.number))
+
+    @property
+    def lasting(self) -> bool:
+        """Whether the outcome may be kept: policies here are the library's own."""
+        return not self.contender.policy or policy(self.contender.policy).own
+
+    @property
+    def steps(self) -> int:
+        """Pages."""
+        return self.setting.horizon
+
+    def empty(self) -> PagesOutcome:
+        """An outcome of zeros."""
+        marks = len(self.checkpoints)
+        return PagesOutcome(np.zeros(marks), np.zeros(marks), np.zeros((marks, self.items), np.int64))
+
+    def play(self) -> PagesOutcome:
+        """Play the pages."""
+        where = self.problem
+        problem = load_problem(where, self.data) if isinstance(where, str) else where
+        setting = self.setting
+        problem = problem._replace(
+            site=problem.site._replace(slots=setting.slots, batch=setting.batch, delay=setting.delay)
+        )
+        seed = int(np.random.SeedSequence([setting.seed, self.number]).generate_state(1, np.uint32)[0])
+        player = self.contender.player(problem, seed)
+        return play_pages(problem, player, self.checkpoints, seed=seed)
+
+
+def play_pages(problem: ContextualProblem, player: Player, checkpoints: Sequence[int], *, seed: int) -> PagesOutcome:
+    """Let a player fill pages of a problem until the last checkpoint; what is drawn depends on the seed alone."""
+    expected, reward, shown, page = 0.0, 0.0, np.zeros(len(problem.features), np.int64), 0
+    site, when, marks = problem.site, 0, len(checkpoints)
+    out = PagesOutcome(np.zeros(marks), np.zeros(marks), np.zeros((marks, shown.size), np.int64))
+    source = _Noted(problem.rates, seed)
+    for turn in turns(site, player, source, seed=seed):
+        for items, person, rewards in zip(source.items, turn.segments.tolist(), turn.rewards, strict=True):
+            page += 1
+            rates = problem.rates[person, items]
+            require(
+                not np.isnan(rates).any(), "a person is shown items with a known reward", items=items, person=person
+            )
+            expected += float(rates.sum())
+            reward += float(rewards.sum())
+            shown[items] += 1
+            if page == checkpoints[when]:
+                out.expected[when], out.reward[when], out.pulls[when] = expected, reward, shown
+                when += 1
+                if when == marks:
+                    return out
+    raise AssertionError("a site is played without end")
+
+
+class _Noted(Clicks):
+    """Clicks at each person's rate, and which items were on the pages."""
+
+    def draw(self, items: Ints, given: Ints, places: Ints, segments: Ints, shown: int) -> Floats:
+        self.items = items[places]
+        return super().draw(items, given, places, segments, shown)
+
+
+def simulate_problem(
+    policies: PolicyLike | Sequence[PolicyLike],
+    problem: str | ContextualProblem,
+    *,
+    horizon: int,
+    runs: int,
+    seed: int,
+    slots: int | None,
+    batch: int,
+    delay: int,
+    checkpoints: npt.NDArray[np.int64],
+    data: str | Path | None = None,
+    engine: str | Engine = "local",
+    workers: int | None = None,
+    resume: str | Path | None = None,
+    progress: Progress | None = None,
+) -> Result:
+    """Play every policy on a contextual problem; see :func:`hellinger.simulate`."""
+    data = None if data is None else str(data)
+    made = load_problem(problem, data) if isinstance(problem, str) else problem.check()
+    slots = made.site.slots if slots is None else slots
+    made._replace(site=made.site._replace(slots=slots)).check()
+    require(horizon <= made.pages, "horizon <= pages until no new items are left", horizon=horizon, pages=made.pages)
+    listed = policies if isinstance(policies, Sequence) and not isinstance(policies, (str, tuple)) else [policies]
+    contenders = []
+    for each in listed:
+        require(isinstance(each, str), "policies of a contextual problem are given by their specs", policy=each)
+        contenders += [Contender.read(one) for one in expand_spec(str(each))]
+    names = [each.spec for each in contenders]
+    require(len(names) > 0, "there is at least one policy", policies=names)
+    require(len(set(names)) == len(names), "policies differ", policies=names)
+    setting = Setting(horizon, 0, seed, "random", slots, batch, delay)
+    marks, items = tuple(checkpoints.tolist()), len(made.features)
+    cells = (len(contenders) + 1) * (runs + items) * len(marks)
+    require_memory(8 * cells, f"the result of {runs:,} runs on {items:,} items at {len(marks)} checkpoints")
+    digest, where = made.digest, problem if isinstance(problem, str) else made
+    tasks = [
+        ContextRun(each, where, data, digest, setting, marks, items, number)
+        for number in range(runs)
+        for each in (Contender(ORACLE, ""), *contenders)
+    ]
+    place = {ORACLE: len(contenders)} | {name: i for i, name in enumerate(names)}
+    expected = np.empty((len(contenders) + 1, runs, len(marks)))
+    reward = np.empty((len(contenders) + 1, runs))
+    pulls = np.zeros((len(contenders) + 1, len(marks), items), np.int64)
+    started = time.perf_counter()
+    played = run(tasks, get_engine(engine, workers=workers, processes=True), resume=resume, progress=progress)
+    for task, outcome in played:
+        at = place[task.contender.spec]
+        expected[at, task.number], reward[at, task.number] = outcome.expected, outcome.reward[-1]
+        pulls[at] += outcome.pulls
+    return Result(
+        policies=names,
+        family=families.Bernoulli().spec,
+        means=np.nanmean(made.rates, axis=0),
+        setting=setting,
+        runs=runs,
+        checkpoints=checkpoints,
+        regret=expected[-1] - expected[:-1],
+        pulls=pulls[:-1] / runs,
+        reward=reward[:-1],
+        wall_s=time.perf_counter() - started,
+        problem=made.name,
+    )
