@@ -14,17 +14,17 @@ from typing import Any
 import numpy as np
 
 from _results import Results
-from hellinger.engine.overlay import amounts
+from hellinger.engine.overlay import Worth
 from hellinger.engine.positions import fit_curve, worth_of
 from hellinger.ledger.looks import Looks, lacks_of, ties_of
 from hellinger.pool import Pool
 from hellinger.world.site import Clicks, Floats, Ints, Site, turns
 
-SITE = Site(items=1_000, slots=10, batch=10, arrivals=50, day=20_000)
-PAGES = 60_000
+SITE = Site(items=5_000, slots=20, batch=10, arrivals=100, day=20_000)
+PAGES = 20_000
 LAW = 1.6, 100.0
 RANDOM = 0.03
-ETAS = 0.0, 0.25, 0.5, 1.0, 1.5
+ETAS = 0.0, 0.5, 1.0, 1.5
 
 
 class PositionPlayer:
@@ -97,7 +97,7 @@ class PositionPlayer:
 
 
 def _amounts(worth: list[float]) -> Floats:
-    return amounts(SITE.slots, lacks_of(worth) if worth else None)
+    return Worth(lacks_of(worth) if worth else None).of(SITE.slots)
 
 
 def play(eta: float, how: str, seed: int) -> tuple[float, int | None]:
@@ -132,7 +132,7 @@ def compare(eta: float, runs: int) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=100)
+    parser.add_argument("--runs", type=int, default=40)
     Results.option(parser)
     given = parser.parse_args()
     results, rows = Results(given.results), []

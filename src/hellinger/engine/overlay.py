@@ -11,10 +11,29 @@ from hellinger._arrays import grown
 from hellinger.ledger import Floats, Request, Slots, joined
 from hellinger.ledger.looks import zones_of
 
-__all__ = ["Overlay", "amounts"]
+__all__ = ["Overlay", "Worth"]
 
 _MOST = 500
 """Rankings that may wait to be counted."""
+
+
+class Worth:
+    """What an impression is worth at each position, by what it lacks to one in each zone but the first."""
+
+    def __init__(self, lacks: Floats | None = None) -> None:
+        self.lacks = lacks
+        """None where each is worth one."""
+        self._known: dict[int, Floats] = {}
+
+    def of(self, size: int) -> Floats:
+        """The worth at each of so many positions; not to be changed."""
+        if size not in self._known:
+            lacks = np.zeros(1) if self.lacks is None else np.concatenate([[0.0], self.lacks])
+            self._known[size] = 1.0 - lacks[zones_of(size) if self.lacks is not None else np.zeros(size, np.int64)]
+        return self._known[size]
+
+
+_ONE = Worth()
 
 
 class _Shown:
@@ -65,8 +84,7 @@ class Overlay:
     def __init__(self) -> None:
         self.rankings: dict[str, Request] = {}
         """By name; all of them count."""
-        self.lacks: Floats | None = None
-        """What an impression lacks to one in each zone of positions but the first."""
+        self.worth = _ONE
         self._shown: dict[tuple[str, str], _Shown] = {}
 
     def __len__(self) -> int:
@@ -101,15 +119,14 @@ class Overlay:
             slots_of(ranking)
             self.add(name, ranking)
 
-    def set_lacks(self, lacks: Floats | None) -> None:
-        """Let impressions be worth what this curve says."""
-        rankings, self.rankings, self._shown, self.lacks = self.rankings, {}, {}, lacks
+    def set_worth(self, worth: Worth) -> None:
+        """Let impressions be worth something else."""
+        rankings, self.rankings, self._shown, self.worth = self.rankings, {}, {}, worth
         for name, ranking in rankings.items():
             self.add(name, ranking)
 
     def _worth(self, ranking: Request) -> Floats:
-        size = len(ranking.slots)
-        return amounts(size, self.lacks if ranking.zoned else None)
+        return (self.worth if ranking.zoned else _ONE).of(len(ranking.slots))
 
     def rounds(self, variants: Iterable[str], segment: str = "") -> float:
         """What the impressions of some variants are worth, in one segment or in all traffic."""
@@ -121,11 +138,6 @@ class Overlay:
             shown = self._shown.get((name, segment))
             if shown is not None:
                 n += shown.of(slots)
-
-
-def amounts(size: int, lacks: Floats | None) -> Floats:
-    """What an impression is worth at each of so many positions."""
-    return np.ones(size) if lacks is None else 1.0 - np.concatenate([[0.0], lacks])[zones_of(size)]
 
 
 def _keys(ranking: Request) -> tuple[tuple[str, str], ...]:

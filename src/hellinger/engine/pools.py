@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from hellinger.engine.overlay import Overlay, amounts
+from hellinger.engine.overlay import Overlay, Worth
 from hellinger.engine.positions import Setting, lacks_by
 from hellinger.engine.specs import ORDERS
 from hellinger.ledger import COMMON, HIDDEN, SHOWN, Changes, Columns, Floats, Ledger, Request, Slots, starting
@@ -106,9 +106,7 @@ class Pools:
         positions: Setting = "learned",
     ) -> None:
         self.positions = positions
-        self.lacks = lacks_by(positions, ledger)
-        """What an impression lacks to one in each zone of positions but the first; None where each is worth one."""
-        overlay.set_lacks(self.lacks)
+        overlay.set_worth(Worth(lacks_by(positions, ledger)))
         self.ledger = ledger
         self.overlay = overlay
         self.expired = expired
@@ -143,6 +141,11 @@ class Pools:
             if variant not in same:
                 self._make(variant, "")
 
+    @property
+    def lacks(self) -> Floats | None:
+        """What an impression lacks to one in each zone of positions but the first; None where each is worth one."""
+        return self.overlay.worth.lacks
+
     # Asking -------------------------------------------------------------------------------------------
 
     def of(self, variant: str) -> Pool:
@@ -168,11 +171,11 @@ class Pools:
         """The best k for a segment, and their indices; counted, if so asked, in every pool that they concern."""
         decides = self.deciding(variant, segment)
         count = count and self.variants[variant] not in ORDERS
-        worth = None if self.lacks is None else amounts(k, self.lacks)
+        worth = None if self.lacks is None else self.overlay.worth.of(k)
         names, scores = decides.pick(k, count=count, worth=worth, **filters)
         if count and names:
             if segment:
-                self._count_elsewhere(variant, segment, decides, names, amounts(len(names), self.lacks))
+                self._count_elsewhere(variant, segment, decides, names, self.overlay.worth.of(len(names)))
             self._collect(variant)
         return names, scores
 
@@ -226,8 +229,7 @@ class Pools:
         lacks = lacks_by(self.positions, self.ledger)
         if lacks is self.lacks or (lacks is not None and self.lacks is not None and (lacks == self.lacks).all()):
             return
-        self.lacks = lacks
-        self.overlay.set_lacks(lacks)
+        self.overlay.set_worth(Worth(lacks))
         catalogue = self.ledger.catalogue
         self.expect(np.flatnonzero(catalogue["state"][: len(catalogue.ids)] <= HIDDEN))
         for (variant, segment), derived in self._of.items():

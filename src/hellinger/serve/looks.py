@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hellinger.engine.desk import Desk
-from hellinger.engine.overlay import amounts
+from hellinger.engine.overlay import Worth
 from hellinger.engine.positions import PositionCurve
 
 __all__ = ["positions"]
@@ -20,7 +20,7 @@ def positions(desk: Desk) -> dict[str, Any]:
     curve = PositionCurve(np.array(fields.get("looked", [1.0])), np.array(fields.get("error", [0.0])))
     setting = desk.positions if isinstance(desk.positions, str) else "given"
     length = max(curve.looked.size, 1 if isinstance(desk.positions, str) else len(desk.positions))
-    worth = amounts(length, desk.pools.lacks if desk.counted else None).tolist()
+    worth = (desk.state.overlay.worth if desk.counted else Worth()).of(length).tolist()
     known = [*zip(curve.looked.tolist(), curve.error.tolist(), strict=True)]
     rows = []
     for j in range(length):
