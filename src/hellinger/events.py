@@ -26,7 +26,7 @@ experiment  experiment/after             name, variants, weights, split, control
 
 ``through`` is the place in the log up to which the ranking knew the catalogue: an impression belongs to the item
 that bore the name at that place, not to a later one of the same name. ``since`` has the places in the log where the
-items were added, by which other copies count them without reading the rest: what very many rankings have in common
+items were added, by which other replicas count them without reading the rest: what very many rankings have in common
 stands before it. ``zoned`` says that its impressions are counted by position; ``ties``
 which neighbours are in random order, bit j for positions j and j + 1 from 0. ``after`` is the place of the prior,
 phase or curve before, so that only one can follow it.

@@ -241,7 +241,7 @@ class Settings(BaseModel):
         "Durability", None, "Days after which events are compacted into counts; none: kept for good.", gt=0
     )
     poll_ms: int = _setting(
-        "Durability", 250, "Milliseconds between two looks at what other copies have logged.", ge=10, le=60_000
+        "Durability", 250, "Milliseconds between two looks at what other replicas have logged.", ge=10, le=60_000
     )
     drain_seconds: int = _setting(
         "Durability", 10, "Seconds that requests under way have to finish when the service is stopped.", ge=0
