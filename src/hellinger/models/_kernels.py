@@ -239,7 +239,7 @@ def observe(
         moved += x[j] * g[j] * step
     for a in range(h.size):
         moved += z[a] * h[a] * step
-    shown = max(k, 1.0)
+    shown = k if k > 0.0 else 1.0
     worth = k * (variance / d.variance(family, level))
     learned = _clip(d.mean(family, moved), link.low, link.high) - m
     levels.sums[i] += y + (worth * level - k * m) - shown * learned
