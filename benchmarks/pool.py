@@ -35,7 +35,7 @@ def kernel(pool: Pool) -> tuple[Callable[[], object], Callable[[], object]]:
     """The compiled ranking of 20, and the same call with nothing to rank."""
 
     def query(state: _layout.ItemArrays) -> Callable[[], object]:
-        arguments = (pool.policy.rule, state, pool._strata.table, pool._t, EVERYTHING, 1, False)
+        arguments = (pool.policy.rule, state, pool._members.table, pool._t, EVERYTHING, 1, False)
         outputs = (np.empty(20, np.int64), np.empty((20, 4), np.int64))
         code = entry(_merge.merge, *arguments, *outputs)
         return lambda: code(*arguments, *outputs)

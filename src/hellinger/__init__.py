@@ -63,3 +63,8 @@ def __getattr__(name: str) -> Any:
     if name == "evaluate":
         return import_module("hellinger.evaluate")
     raise AttributeError(f"module 'hellinger' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """The public names, those that are imported late included."""
+    return sorted(__all__)

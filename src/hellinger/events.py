@@ -25,7 +25,7 @@ experiment  experiment/after             name, variants, weights, split, control
 
 ``through`` is the place in the log up to which the ranking knew the catalogue: an impression belongs to the item
 that bore the name at that place, not to a later one of the same name. ``since`` has the places in the log where the
-items were added, by which other copies count them without reading the rest: what very many rankings have in common
+items were added, by which other replicas count them without reading the rest: what very many rankings have in common
 stands before it. ``after`` is the place of the prior before, or of the phase before, so that only one can follow it.
 ``unit`` is a hash of the user where users keep their variant, else −1. Every kind that is added to this list has a
 ``writer``, the version that wrote it: an older version, which does not know the kind, says it.

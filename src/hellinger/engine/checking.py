@@ -33,7 +33,7 @@ async def portrait(service: Service) -> AsyncIterator[bytes]:
     """Everything that the service ranks by, as JSON lines; each line says which place in the log it is of.
 
     The first line has the rules by which pools are made of a ledger, and the totals; each other one has a pool. A line
-    also has this copy's own rankings that the log does not have yet, and the time up to which items have expired.
+    also has this replica's own rankings that the log does not have yet, and the time up to which items have expired.
 
     A pool is copied at one moment. The text is made of the copy afterwards, ``ITEMS`` at a time: rankings go on.
     """
@@ -168,7 +168,7 @@ def _advance(store: Store, ledger: Ledger, seq: int, progress: Progress | None) 
 
 
 def _state(ledger: Ledger, rules: Mapping[str, Any], part: Mapping[str, Any]) -> State:
-    """What a copy would be, by the log and its own rankings that the log does not have yet: with one pool alone."""
+    """What a replica would be, by the log and its own rankings that the log does not have yet: with one pool alone."""
     variant = part["pool"]["variant"]
     state = State(
         ledger,

@@ -324,8 +324,8 @@ class Desk:
         """Drafts of what time itself does: items that expire, that have left a pool, and that are to be forgotten.
 
         Not of everything at once where it is much: ask again while there are any. Without ``expired`` items expire in
-        memory alone: another copy logs that, and what is to be forgotten. Of an item that leaves a pool the log takes
-        one event, whoever writes it.
+        memory alone: another replica logs that, and what is to be forgotten. Of an item that leaves a pool the log
+        takes one event, whoever writes it.
         """
         self.state.expire(at)
         catalogue = self.ledger.catalogue
@@ -365,7 +365,7 @@ class Desk:
     # The log ------------------------------------------------------------------------------------------
 
     def commit(self, events: Sequence[Logged], thread: Iterable[Logged] = (), own: Iterable[Placed] = ()) -> None:
-        """Apply what the log has got, in its order: events of others, then drafts of this copy with their places.
+        """Apply what the log has got, in its order: events of others, then drafts of this replica with their places.
 
         ``thread`` recalls rankings that the others' events refer to.
         """
@@ -379,7 +379,7 @@ class Desk:
             self._follow()
 
     def commit_own(self, events: Iterable[Placed]) -> None:
-        """:meth:`commit` with drafts of this copy alone."""
+        """:meth:`commit` with drafts of this replica alone."""
         self.commit((), (), events)
 
     def forget(self, drafts: Iterable[DraftRow]) -> None:

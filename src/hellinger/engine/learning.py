@@ -11,7 +11,7 @@ from hellinger.engine.drafts import WRITER, Draft
 from hellinger.engine.specs import policy_of
 from hellinger.engine.state import State
 from hellinger.ledger import HIDDEN, Columns, Slots, added
-from hellinger.policies import fit_prior, next_fit
+from hellinger.policies import fit_prior, next_fit, tag_path
 
 __all__ = ["Due", "due", "fit"]
 
@@ -70,7 +70,7 @@ def fit(wanted: Due, at: int) -> Draft:
         "segment": wanted.segment,
         "after": wanted.after,
         "rounds": wanted.rounds,
-        "prior": fit_prior(rewards, n, tags=wanted.tags, tag_sets=wanted.tag_sets).state(),
+        "prior": fit_prior(rewards, n, groups=wanted.tags, paths=[tag_path(tags) for tags in wanted.tag_sets]).state(),
         "writer": WRITER,
     }
     return Draft.of(f"prior/{wanted.variant}/{wanted.segment}/{wanted.after}", "prior", at, fields)

@@ -1,4 +1,4 @@
-"""A copy's own rankings that the log does not have yet: counted already, beside what the log says."""
+"""A replica's own rankings that the log does not have yet: counted already, beside what the log says."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ class Pools:
     Parameters
     ----------
     ledger, overlay
-        What the log says, and this copy's rankings that it does not have yet.
+        What the log says, and this replica's rankings that it does not have yet.
     expired
         Tells of an array of slots which items have expired, though the log does not know it yet.
     variants

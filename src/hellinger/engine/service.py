@@ -64,8 +64,8 @@ class Status(NamedTuple):
     """Whether rankings can be had, and what is wrong.
 
     ``name`` is ``ready``; ``degraded`` while the store is away (rankings come from memory alone, and feedback is
-    refused), memory is made anew from the log, or this copy is far behind it; ``refusing`` where the log needs a newer
-    version.
+    refused), memory is made anew from the log, or this replica is far behind it; ``refusing`` where the log needs a
+    newer version.
     """
 
     name: str
@@ -322,7 +322,7 @@ class Service:
         return added, len(drafts) - added, len(names) - len(drafts)
 
     async def slot(self, item: str) -> int | None:
-        """The slot of an item. Where it is not known, another copy may have added it a moment ago."""
+        """The slot of an item. Where it is not known, another replica may have added it a moment ago."""
         known = self.desk.ledger.catalogue.slots
         if item not in known:
             await self._look()

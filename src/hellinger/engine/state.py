@@ -1,4 +1,4 @@
-"""What a copy of the service knows: the fold of the log, and its own rankings that the log does not have yet."""
+"""What a replica of the service knows: the fold of the log, and its own rankings that the log does not have yet."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -115,7 +115,7 @@ class RunClicks(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _Run:
+class _Run(runs.SingleRun):
     """One policy on one site; with arrivals, at one number of impressions per item."""
 
     site: Site
@@ -125,13 +125,6 @@ class _Run:
     seed: int
     drawn: int
     """Rates drawn; those of the items to come are the last."""
-
-    lasting: ClassVar[bool] = True
-    steps: ClassVar[int] = 1
-
-    @property
-    def key(self) -> str:
-        return runs.run_key(self)
 
     def empty(self) -> RunClicks:
         return RunClicks(np.zeros(len(self.impressions)))
@@ -163,7 +156,7 @@ class LearnedThompson(CountsPlayer):
         if self._prior.plays + self.rounds - self._fitted >= next_fit(self._prior.plays):
             a, b = fit_beta(self.sums, self.pulls, np.ones(self.sums.size))
             self._prior, self._fitted = Prior(a, a + b, plays=float(self.pulls.sum())), self.rounds
-        _thompson(self._rule.family, self.sums, self.pulls, *self._prior.of(), self._rng, self._index)
+        _thompson(self._rule.family, self.sums, self.pulls, *self._prior[:2], self._rng, self._index)
 
 
 @jit

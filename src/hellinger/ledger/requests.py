@@ -18,7 +18,7 @@ __all__ = ["Request", "Requests", "Unread", "request_of", "spoken_of"]
 _NONE = array("i")
 
 Unread = tuple[int, str]
-"""Time and body of a ranking's event: of most rankings that other copies have made nothing is ever asked."""
+"""Time and body of a ranking's event: of most rankings that other replicas have made nothing is ever asked."""
 _UNREAD = 400
 """Bytes that one takes besides its body."""
 

@@ -33,7 +33,6 @@ __all__ = [
     "place",
     "remap",
     "renumber",
-    "renumber_strata",
     "settle",
     "settle_all",
     "tight",
@@ -119,23 +118,6 @@ def remap(st: ItemArrays) -> None:
         if cell["size"] > 0:
             group = _group(st, cell)
             st.map[_find(st, group["stratum"], group["s"], cell["n"])] = c
-
-
-@jit
-def renumber_strata(st: ItemArrays, strata: npt.NDArray[np.int8]) -> None:
-    """Give each stratum that has a group the number at its place, a different one each; items have theirs already."""
-    top = np.int64(0)
-    for p in range(st.meta[ORDER]):
-        group = st.groups[st.order[p]]
-        group["stratum"] = strata[group["stratum"]]
-        top = max(top, group["stratum"])
-    before, size = st.order[: st.meta[ORDER]].copy(), 0
-    for stratum in range(top + 1):
-        for g in before:
-            if st.groups[g]["stratum"] == stratum:
-                st.order[size] = g
-                size += 1
-    remap(st)
 
 
 @jit

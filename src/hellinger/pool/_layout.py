@@ -47,7 +47,7 @@ ITEM = np.dtype(
         ("s", np.float64),
         ("seq", np.uint32),  # order of arrival
         ("cell", np.int32),  # NONE where the item is hidden, or the pool scans
-        ("stratum", np.int8),
+        ("stratum", np.int16),  # the class of its prior, or that of a large group
         ("hidden", np.int8),
         ("excluded", np.int8),  # by the present query
         ("tags", np.int32),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -178,7 +178,6 @@ class ItemStore:
         n: Any,
         s: Any,
         tags: Any,
-        stratum: Any,
         born: float,
         order: Slots | None = None,
     ) -> Slots:
@@ -196,7 +195,7 @@ class ItemStore:
         self.ids.add(st.items, first, names)
         new = st.items[first : first + count]
         new["n"], new["s"], new["tags"], new["born"], new["seq"] = n, s, tags, born, seq
-        new["cell"], new["excluded"], new["stratum"], new["hidden"] = NONE, 0, stratum, 0
+        new["cell"], new["excluded"], new["stratum"], new["hidden"] = NONE, 0, 0, 0
         self.next_seq = next_seq
         if self.numbered_by_id:
             self.numbered_by_id = self.ids.names is None and bool((new["key"] == seq).all())
@@ -221,12 +220,13 @@ class ItemStore:
                     raise InputError(f"`order` must be new to the pool, but got {int(taken[0])}")
         return order
 
-    def remove(self, slots: Slots) -> None:
-        """Take these items out; the last ones move into the places left."""
+    def remove(self, slots: Slots) -> Slots:
+        """Take these items out; the last ones move into the places left, which are returned in that order."""
         self.hidden -= int(self.state.items["hidden"][slots].sum())
         falling = np.sort(slots)[::-1].copy()  # so that no place named is filled before its turn
         take_out(self.state, self.ids.table, falling)
         self.ids.remove(falling.tolist())
+        return falling
 
     def hide(self, slots: Slots, hidden: int) -> None:
         """Take these items out of their cells, or put them back."""
@@ -270,18 +270,6 @@ class ItemStore:
             self.settle(slots, done)
         return bad, total
 
-    def retag(self, slots: Slots, tags: Any, stratum: Any) -> None:
-        """Give these items other tag sets and strata."""
-        items = self.state.items
-        items["tags"][slots], items["stratum"][slots] = tags, stratum
-        self.settle(slots)
-
-    def renumber(self, strata: npt.NDArray[np.int8]) -> None:
-        """Give each stratum the number at its place, a different one each; those of no item may have any."""
-        self.items["stratum"] = strata[self.items["stratum"]]
-        if self.grouped:
-            _groups.renumber_strata(self.state, strata)
-
     def still(self, key: Slots, seq: Slots) -> tuple[Slots, npt.NDArray[np.bool_]]:
         """Places of those of these items that have not left since, and which they are."""
         slots = self.ids.by_key(self.state.items, key)
@@ -320,15 +308,13 @@ class ItemStore:
         """Give up the cells."""
         self.regroup(grouped=False)
 
-    def regroup(self, *, grouped: bool, strata: Callable[[Any], Any] | None = None) -> None:
-        """Build the cells anew, or none, after each item has been given its stratum."""
+    def regroup(self, *, grouped: bool) -> None:
+        """Build the cells anew, or none."""
         old = self.state
         fresh = empty(0)
         fresh.meta[COUNT] = len(self)
         items = self.items
         items["cell"] = NONE
-        if strata is not None:
-            items["stratum"] = strata(items)
         self.state = fresh._replace(items=old.items)
         self.grouped = grouped
         self.settle(np.arange(len(self)))

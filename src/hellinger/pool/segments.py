@@ -12,6 +12,7 @@ from hellinger import policies
 from hellinger.errors import require
 from hellinger.pool._checks import Names
 from hellinger.pool._ids import Id
+from hellinger.pool._membership import listed_groups
 from hellinger.pool.departures import Departure, Leaving
 from hellinger.pool.pool import Pool
 from hellinger.pool.rows import Ranked
@@ -68,6 +69,7 @@ class SegmentedPool:
         rewards: npt.ArrayLike = 0,
         *,
         tags: Any = (),
+        group: Any = None,
         parts: Mapping[str, tuple[npt.ArrayLike, npt.ArrayLike]] | None = None,
         fresh: bool = True,
         order: npt.ArrayLike | None = None,
@@ -79,6 +81,7 @@ class SegmentedPool:
         """
         names = listed([ids] if isinstance(ids, (int, str)) else ids)
         sets = tags if isinstance(tags, (str, list, tuple)) else list(tags)
+        groups = listed_groups(group)
         shares = dict(parts or {})
         for segment in shares:
             self.segment(segment)
@@ -86,20 +89,20 @@ class SegmentedPool:
         try:
             for segment, pool in self.segments.items():
                 n, s = shares.get(segment, (0, 0))
-                pool.add(names, n, s, tags=sets, fresh=fresh, order=order)
+                pool.add(names, n, s, tags=sets, group=groups, fresh=fresh, order=order)
                 done.append(pool)
-            self.pooled.add(names, impressions, rewards, tags=sets, fresh=fresh, order=order)
+            self.pooled.add(names, impressions, rewards, tags=sets, group=groups, fresh=fresh, order=order)
         except ValueError:
             for pool in done:
-                pool.remove(names)
+                pool.remove(names, forget=True)
             raise
         self._follow()
 
-    def remove(self, ids: Id | Names) -> None:
-        """Take items out of the catalogue; all or none."""
+    def remove(self, ids: Id | Names, *, forget: bool = False) -> None:
+        """Take items out of the catalogue; all or none. See ``Pool.remove``."""
         names = listed(ids)
         for pool in self._all():
-            pool.remove(names)
+            pool.remove(names, forget=forget)
 
     def hide(self, ids: Id | Names) -> None:
         """Leave items out of every ranking."""
@@ -119,6 +122,13 @@ class SegmentedPool:
         sets = tags if isinstance(tags, (str, list, tuple)) else list(tags)
         for pool in self._all():
             pool.retag(names, sets)
+
+    def regroup(self, ids: Id | Names, group: Any) -> None:
+        """Give items other groups; all or none."""
+        names = listed([ids] if isinstance(ids, (int, str)) else ids)
+        groups = listed_groups(group)
+        for pool in self._all():
+            pool.regroup(names, groups)
 
     def advance(self, by: float) -> None:
         """Let time pass in every pool."""

@@ -57,7 +57,7 @@ async def experiments(request: Request) -> Response:
 @router.post("/experiments", response_model=models.ExperimentsAnswer, responses=_CONFLICT)
 @needs("admin")
 async def start(body: Annotated[models.StartBody, models.FEW_MISTAKES], request: Request) -> Response:
-    """Start an experiment on its part of the traffic, on all copies at once.
+    """Start an experiment on its part of the traffic, on all replicas at once.
 
     It takes its share of the rankings with its placement, or of all; the main experiment has the rest.
     """
@@ -87,7 +87,7 @@ async def phases(request: Request, name: Named) -> Response:
 async def change(
     body: Annotated[models.AllocationBody, models.FEW_MISTAKES], request: Request, name: Named
 ) -> Response:
-    """Begin another phase, on all copies at once: other weights, new variants, or some that stop.
+    """Begin another phase, on all replicas at once: other weights, new variants, or some that stop.
 
     What was learned stays. A variant that stops gives its traffic to the others.
     """
