@@ -55,6 +55,8 @@ class Pool(Core, Generic[IdT]):
     learn
         Where the policy learns a prior: ``"auto"`` fits it again by itself when :func:`~hellinger.policies.next_fit`
         says so, after the event that reaches it; ``"given"`` leaves it to the owner, who sets :attr:`prior`.
+    weighted
+        Whether impressions may be worth less than one, see :meth:`record`; the first that is sets it by itself.
 
     Examples
     --------
@@ -226,6 +228,7 @@ class Pool(Core, Generic[IdT]):
             half_life=self.half_life,
             leaving=self.leaving,
             learn=self.learning,
+            weighted=self._checks.weighted,
         )
         other._store = self._store.blank()
         other._store.regroup(grouped=not other._reason)
@@ -278,10 +281,14 @@ class Pool(Core, Generic[IdT]):
         among: Names[IdT] | None = None,
         seed: int | None = None,
         count: bool = True,
+        worth: npt.ArrayLike | None = None,
     ) -> list[Ranked[IdT]]:
-        """:meth:`rank`, and count an impression of each at once; not if ``count`` is false (confirm by record)."""
+        """:meth:`rank`, and count an impression of each at once; not if ``count`` is false (confirm by record).
+
+        ``worth``: what an impression counts in each place, as ``[1, 0.7, 0.5]``; further places have the last figure.
+        """
         ranked = self.rank(k, exclude=exclude, tags=tags, among=among, seed=seed)
-        self._served(len(ranked) if count else 0)
+        self._served(len(ranked) if count else 0, worth)
         return ranked
 
     def pick(
@@ -293,11 +300,12 @@ class Pool(Core, Generic[IdT]):
         among: Names[IdT] | None = None,
         seed: int | None = None,
         count: bool = True,
+        worth: npt.ArrayLike | None = None,
     ) -> tuple[list[IdT], list[float]]:
         """:meth:`serve`, for callers that need ids and indices alone, each as a list: a fifth of the time less."""
         found, _ = self._best(k, exclude, tags, among, seed)
         picked = self._answer.columns(found, self._store.ids.names)
-        self._served(found if count else 0)
+        self._served(found if count else 0, worth)
         return picked
 
     def pick_places(self, k: int, *, seed: int) -> Slots:
@@ -360,7 +368,7 @@ class Pool(Core, Generic[IdT]):
         n, s = float(item["n"]) * self._scale, float(item["s"]) * self._scale
         score = float(self._values(slot)[0])
         tags = self._tags.sets[item["tags"]]
-        mean = s / n if n > 0 else math.nan
+        mean = s / max(n, s / self._store.limit) if n > 0 else math.nan
         age, hidden = self.time - float(item["born"]), bool(item["hidden"])
         a, strength = self._members.table[item["stratum"]].tolist()
         prior = None if self.prior is None else (a, strength)
@@ -388,8 +396,14 @@ class Pool(Core, Generic[IdT]):
 
     # Learning -----------------------------------------------------------------------------------------
 
-    def record(self, name: IdT, *, impressions: int = 0, rewards: float = 0.0) -> None:
-        """Count impressions and rewards of one item: rewards alone for an impression that serve has counted."""
+    def record(self, name: IdT, *, impressions: float = 0, rewards: float = 0.0) -> None:
+        """Count impressions and rewards of one item: rewards alone for an impression that serve has counted.
+
+        An impression may be worth less than one, as the chance that it was looked at: ``impressions=0.4``. What is
+        counted is the sum; sums of multiples of a power of two, as 1/64, do not depend on their order. Once an
+        impression was worth less than one, an item may have earned more than its impressions are worth: its index is
+        that of one with as many impressions as its rewards take at least.
+        """
         n, s = self._checks.one(impressions, rewards)
         store = self._store
         slot = store.ids.place(store.state.items, name)
@@ -436,7 +450,7 @@ class Pool(Core, Generic[IdT]):
         n, s = self._checks.many(impressions, rewards, slots.size)
         if skip_absent and (slots < 0).any():
             slots, n, s = slots[slots >= 0], n[slots >= 0], s[slots >= 0]
-        bad, more = self._store.set(slots, n, s, self._bounds)
+        bad, more = self._store.set(slots, n, s, self._checks.bounds)
         if bad >= 0:
             self._checks.refuse(float(s[bad]), float(n[bad]))
         self._add_rounds(more, fresh=False)
@@ -482,7 +496,7 @@ class Pool(Core, Generic[IdT]):
         if self._window is not None:
             for bucket in self._window.expired(self.time):
                 self._rounds -= float(bucket.n.sum())
-                self._present -= forget(bucket, self._store, self._window_owed, self._bounds)
+                self._present -= forget(bucket, self._store, self._window_owed, self._checks.bounds)
         if len(self._members):
             self._members.refresh(self._store, self._scale)
         if self.leaving.age is not None:
@@ -496,7 +510,7 @@ class Pool(Core, Generic[IdT]):
         proven = items["n"] * self._scale >= self.leaving.proven
         if self.leaving.share is None or not proven.any():
             return
-        best = float((items["s"][proven] / items["n"][proven]).max())
+        best = float((items["s"][proven] / self._store.pulls[proven]).max())
         bounds = self._values(np.arange(len(self)))
         self._dismiss(np.flatnonzero(bounds < self.leaving.share * best), "outclassed")
 

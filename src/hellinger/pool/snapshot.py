@@ -67,6 +67,7 @@ def save(pool: Pool[Any], path: Path) -> None:
         "departures": pool._departures,
         "members": pool._members.state(),
         "learning": pool.learning,
+        "weighted": pool._checks.weighted,
         "prior": None if pool.prior is None else pool.prior.state(),
         "since": pool._since,
         "window": None
@@ -126,6 +127,7 @@ def load(path: Path, family: Family | None, policy: PolicyLike | None = None) ->
         window=window and window["length"],
         buckets=window["buckets"] if window else 24,
         learn=header["learning"],
+        weighted=header.get("weighted", False),
     )
     same = pool.policy.spec == header["policy"]
     require(same, "policy is the one of the snapshot", policy=pool.policy.spec, snapshot=header["policy"])
