@@ -13,7 +13,17 @@ from hellinger._jit import Component, dispatch
 from hellinger.errors import UnknownNameError, require
 from hellinger.families import Bernoulli, Family
 
-__all__ = ["Rate", "available", "get", "threshold", "timed"]
+__all__ = [
+    "BetaRate",
+    "KlLucbRate",
+    "Lucb1Rate",
+    "MixtureRate",
+    "Rate",
+    "available",
+    "get",
+    "threshold",
+    "timed",
+]
 
 
 class _Parameters(NamedTuple):
@@ -53,7 +63,7 @@ def timed(self: Rate) -> bool:
     return self._timed()
 
 
-class Mixture(Rate):
+class MixtureRate(Rate):
     """Holds for all n at once, in every exponential family: no round appears in it."""
 
     __slots__ = ()
@@ -70,7 +80,7 @@ class Mixture(Rate):
         return self.scale * (self.constant + 3.0 * math.log1p(math.log(n)))
 
 
-class Beta(Rate):
+class BetaRate(Rate):
     """Holds for all n at once, for rewards in [0, 1] with the Bernoulli family's divergence.
 
     The likelihood ratio of a uniform mixture of all rates against one rate is a martingale, or for rewards between 0
@@ -89,7 +99,7 @@ class Beta(Rate):
         return self.scale * (self.constant + (most - mixed))
 
 
-class KlLucb(Rate):
+class KlLucbRate(Rate):
     """As published for KL-LUCB, with α = 1.1 and k₁ = 405.5 > 2e + 1 + e/(α−1) + (e+1)/(α−1)²."""
 
     __slots__ = ()
@@ -110,7 +120,7 @@ class KlLucb(Rate):
         return True
 
 
-class Lucb1(Rate):
+class Lucb1Rate(Rate):
     """As published for LUCB1, whose ball is the Gaussian one."""
 
     __slots__ = ()
@@ -132,7 +142,7 @@ class Lucb1(Rate):
 
 def available() -> dict[str, type[Rate]]:
     """Every rate by name, the tightest first."""
-    return {rate.name: rate for rate in (Beta, Mixture, KlLucb, Lucb1)}
+    return {rate.name: rate for rate in (BetaRate, MixtureRate, KlLucbRate, Lucb1Rate)}
 
 
 def get(name: str | None, *, family: Family, scale: float, arms: int, delta: float) -> Rate:

@@ -22,7 +22,7 @@ from hellinger.lab._block import reward_streams
 from hellinger.lab.problem import Problem
 from hellinger.world.runs import Progress, get_engine, run, run_key
 
-__all__ = ["SEARCH", "Identified", "identify", "places", "plot"]
+__all__ = ["SEARCH", "Identified", "IdentifyBlock", "identify", "places", "plot"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
