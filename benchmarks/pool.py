@@ -40,7 +40,7 @@ def kernel(pool: Pool) -> tuple[Callable[[], object], Callable[[], object]]:
         code = entry(_merge.merge, *arguments, *outputs)
         return lambda: code(*arguments, *outputs)
 
-    return query(pool._store.state), query(_layout.empty(1))
+    return query(pool._store.state), query(_layout.empty(1, 1.0))
 
 
 def full_scan(pool: Pool) -> list[tuple[int, float]]:

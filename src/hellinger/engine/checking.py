@@ -42,6 +42,7 @@ async def portrait(service: Service) -> AsyncIterator[bytes]:
         "variants": desk.variants,
         "shared": sorted(desk.pools.shared),
         "enough": settings.segment_enough,
+        "positions": settings.positions,
         "leaving": list(desk.leaving),
         "totals": desk.ledger.series.totals,
         "items": len(desk.ledger.catalogue),
@@ -75,6 +76,7 @@ async def portrait(service: Service) -> AsyncIterator[bytes]:
                         "through": ranking.through,
                         "items": list(ranking.items),
                         "counted": ranking.counted,
+                        "zoned": ranking.zoned,
                     }
                     for name, ranking in desk.state.overlay.rankings.items()
                 ],
@@ -176,6 +178,7 @@ def _state(ledger: Ledger, rules: Mapping[str, Any], part: Mapping[str, Any]) ->
         segments=[part["pool"]["segment"]],
         shared=rules["shared"],
         enough=rules["enough"],
+        positions=rules.get("positions", "none"),
         leaving=Leaving(*rules["leaving"]),
     )
     for each in part["pending"]:

@@ -14,7 +14,7 @@ from hellinger.errors import InputError, require, require_memory
 from hellinger.models import _kernels as kernels
 from hellinger.models import _spread
 from hellinger.models._base import Model
-from hellinger.models._kernels import BLOCK, FIRST, Levels, Own, View, Weights
+from hellinger.models._kernels import BLOCK, FIRST, ItemLevels, Own, View, Weights
 from hellinger.models.encoder import Encoder, Features
 
 __all__ = ["Effect", "Regression"]
@@ -67,7 +67,7 @@ class Regression:
         """Variance of a weight before anything is known: of items' features, of people's, and of pairs."""
         self._weights = Weights(np.zeros(0), np.zeros((0, 0)))
         self._width, self._rows = 1, 0
-        self._levels = Levels(
+        self._levels = ItemLevels(
             np.zeros((0, FIRST, BLOCK), np.float32),
             np.zeros(0),
             np.zeros(0),
@@ -242,8 +242,8 @@ class Regression:
         return self._levels.pulls[: self.count].copy(), self._levels.sums[: self.count].copy()
 
     @property
-    def arrays(self) -> tuple[Levels, Own]:
-        """Levels and own weights, for compiled code that ranks."""
+    def arrays(self) -> tuple[ItemLevels, Own]:
+        """ItemLevels and own weights, for compiled code that ranks."""
         return self._levels, self._own
 
     def effects(self) -> list[Effect]:
@@ -328,7 +328,7 @@ class Regression:
             made._weights = Weights(np.array(arrays["mean"]), np.array(arrays["cov"]))
             made._own = Own(np.array(arrays["own_mean"]), np.array(arrays["own_cov"]))
             made.spread = np.array(arrays["spread"])
-            made._levels = Levels(*(np.array(arrays[name]) for name in Levels._fields))
+            made._levels = ItemLevels(*(np.array(arrays[name]) for name in ItemLevels._fields))
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"a model's state must be what Regression.state() gave, but got {error!r}") from None
         return made

@@ -51,6 +51,7 @@ class Core:
         half_life: float | None = None,
         leaving: Leaving | None = None,
         learn: Learning = "auto",
+        weighted: bool = False,
         model: models.ModelLike | None = None,
     ) -> None:
         self.policy = policies.policy(policy, family=family).ready(horizon)
@@ -82,7 +83,8 @@ class Core:
             half_life=half_life,
         )
         self._reason = _why_scan(self.policy, half_life) if self._context is None else self._context.reason
-        self._store = ItemStore(grouped=not self._reason)
+        limit = self.policy.family.mean_bounds[1]
+        self._store = ItemStore(grouped=not self._reason, limit=limit if limit > 0 else math.inf)
         self._check_at = math.inf if self.policy.own or self._reason else 0.0
         """Rounds from which on a user's rule is checked again to be as monotone as it declares."""
         self.learning: Learning = learn
@@ -91,7 +93,6 @@ class Core:
         """Impressions counted since the prior was set."""
         self._due = math.inf
         """At how many of these it is fitted again."""
-        self._bounds = self.policy.family.mean_bounds
         self._rounds = 0.0
         self._present = 0.0
         """Impressions of the items now in the pool; like _rounds, to be multiplied by _scale."""
@@ -101,6 +102,7 @@ class Core:
         self._departures: list[Departure[Any]] = []
         self._stream = self.seed * 0x9E3779B97F4A7C15 & _MASK
         self._checks = Checks(self.policy.family)
+        self._checks.weighted = weighted
         self._answer = Answer(1, 0)
         if rule.learns_prior:
             self._set_prior(Prior())
@@ -117,8 +119,8 @@ class Core:
     def _slack_bounds(self) -> tuple[float, float]:
         """Bounds of s/n; discounted sums and counts are rounded apart, so they get a little room."""
         if self.half_life is None:
-            return self._bounds
-        low, high = self._bounds
+            return self._checks.bounds
+        low, high = self._checks.bounds
         return low - 1e-9 * abs(low), high + 1e-9 * abs(high)
 
     def _best(
@@ -179,7 +181,7 @@ class Core:
         """Check a user's rule on the counts there are; again when there are twice as many rounds."""
         items = self._store.items
         _declared.check_monotone(
-            self.policy, items["s"].astype(np.float64), items["n"].astype(np.float64), self._t, float(len(self))
+            self.policy, items["s"].astype(np.float64), self._store.pulls, self._t, float(len(self))
         )
         self._check_at = 2.0 * self._rounds + 1.0
 
@@ -202,7 +204,7 @@ class Core:
         if rule.random:
             rng = np.random.default_rng([self.seed & _MASK, self._version] if seed is None else seed)
         order = np.argsort(items["seq"])  # a draw belongs to an item, wherever it is kept
-        sums, pulls = items["s"][order] * self._scale, items["n"][order] * self._scale
+        sums, pulls = items["s"][order] * self._scale, store.pulls[order] * self._scale
         if self._context is not None:
             sums, pulls = self._context.counts(context, order)
         drawn = np.empty(len(store))
@@ -216,7 +218,7 @@ class Core:
         if self._context is not None:
             known = np.full(len(self), np.nan) if rule.random else self._values(np.arange(len(self)))
             return lambda _items, order: known[order]
-        prior, state = self._members.table.copy(), self._store.state
+        prior, state, limit = self._members.table.copy(), self._store.state, self._store.limit
         state = state._replace(meta=state.meta.copy())
 
         def score(items: Any, order: Slots) -> Floats:
@@ -224,7 +226,8 @@ class Core:
             if rule.separable:
                 _scan.score_each(rule, state._replace(items=items), prior, scale, t, order, out)
             elif not rule.random:
-                _rule.fill(rule, items["s"][order] * scale, items["n"][order] * scale, t, None, out)
+                s, n = items["s"][order], items["n"][order]
+                _rule.fill(rule, s * scale, np.maximum(n, s / limit) * scale, t, None, out)
             return out
 
         return score
@@ -391,11 +394,12 @@ class Core:
         self._store.hide(self._places(ids), hidden)
         self._version += 1
 
-    def _served(self, found: int, context: models.Features | None = None) -> None:
-        """Count an impression of each of the best so many."""
+    def _served(self, found: int, worth: npt.ArrayLike | None = None, context: models.Features | None = None) -> None:
+        """Count an impression of each of the best so many, or what it is worth in each place."""
         if found:
             answer = self._answer
-            self._count(answer.slots[:found], answer.ones[:found], answer.zeros[:found], context)
+            ones = answer.ones[:found] if worth is None else self._checks.places(worth, found)
+            self._count(answer.slots[:found], ones, answer.zeros[:found], context)
         self._version += 1
 
     def _dismiss(self, slots: Slots, reason: Reason) -> None:

@@ -19,10 +19,10 @@ def fit(store: ItemStore, members: Membership, scale: float = 1.0) -> Prior:
         groups = store.state.groups[cells["owner"] >> OWNER_SHIFT]
         prior = fit_prior(groups["s"] * scale, cells["n"] * scale, items=cells["size"])
     else:
-        prior = fit_prior(items["s"] * scale, items["n"] * scale)
+        prior = fit_prior(items["s"] * scale, store.pulls * scale)
     if not len(members):
         return prior
     shown = items["n"] > 0
-    counts = items[shown]
+    s, n = items["s"][shown], store.pulls[shown]
     leaves = members.leaves(len(store))[shown]
-    return with_shares(prior, counts["s"] * scale, counts["n"] * scale, leaves, members.sums(scale))
+    return with_shares(prior, s * scale, n * scale, leaves, members.sums(scale))

@@ -64,14 +64,15 @@ def count_one(st: ItemArrays, grouped: bool, i: int, dn: float, ds: float, low: 
 
 @brief
 def first_wrong(n: Floats, s: Floats, signed: bool) -> Any:
-    """Positions of the first impressions that are no count, and of the first reward that is no reward; or −1."""
-    bad_n, bad_s = NONE, NONE
+    """Positions of the first impressions and of the first reward that cannot be, or −1; whether all n are whole."""
+    bad_n, bad_s, whole = NONE, NONE, True
     for j in range(n.size - 1, -1, -1):
-        if not (0.0 <= n[j] < math.inf and n[j] == math.floor(n[j])):
+        if not 0.0 <= n[j] < math.inf:
             bad_n = j
+        whole = whole and n[j] == math.floor(n[j])
         if not (math.isfinite(s[j]) and (signed or s[j] >= 0.0)):
             bad_s = j
-    return bad_n, bad_s
+    return bad_n, bad_s, whole
 
 
 @brief
@@ -135,8 +136,10 @@ def take_out(st: ItemArrays, table: Any, slots: Slots) -> None:
 class ItemStore:
     """Items, their counts, and the cells they are in while the pool is grouped."""
 
-    def __init__(self, *, grouped: bool) -> None:
-        self.state: ItemArrays = empty(16)
+    def __init__(self, *, grouped: bool, limit: float) -> None:
+        self.limit = limit
+        """The most that one impression can earn."""
+        self.state: ItemArrays = empty(16, limit)
         self.ids = Ids()
         self.grouped = grouped
         self.next_seq = 0
@@ -156,6 +159,13 @@ class ItemStore:
     def items(self) -> Any:
         """The items present, a view."""
         return self.state.items[: len(self)]
+
+    @property
+    def pulls(self) -> Floats:
+        """Impressions of each item present, as many as its rewards take at least."""
+        items = self.items
+        least: Floats = np.maximum(items["n"], items["s"] / self.limit)
+        return least
 
     @property
     def groups(self) -> int:
@@ -238,7 +248,7 @@ class ItemStore:
 
     def blank(self) -> ItemStore:
         """The same items, none ever shown."""
-        other = ItemStore(grouped=False)
+        other = ItemStore(grouped=False, limit=self.limit)
         other.ids, other.next_seq, other.hidden = self.ids.copy(), self.next_seq, self.hidden
         other.numbered_by_id = self.numbered_by_id
         items = self.items.copy()
@@ -311,7 +321,7 @@ class ItemStore:
     def regroup(self, *, grouped: bool) -> None:
         """Build the cells anew, or none."""
         old = self.state
-        fresh = empty(0)
+        fresh = empty(0, self.limit)
         fresh.meta[COUNT] = len(self)
         items = self.items
         items["cell"] = NONE

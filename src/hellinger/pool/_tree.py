@@ -206,7 +206,7 @@ def leave(tree: TreeArrays, items: Any, slots: Slots, remember: bool) -> None:
         _unlink(tree, i)
         if remember and items[i]["n"] > 0.0:
             tree.knots[g]["gone"] += 1.0
-            tree.knots[g]["gone_n"] += items[i]["n"]
+            tree.knots[g]["gone_n"] += max(items[i]["n"], items[i]["s"])  # priors are of clicks: see LIMIT
             tree.knots[g]["gone_s"] += items[i]["s"]
 
 
@@ -244,7 +244,7 @@ def _tell(tree: TreeArrays, items: Any, levels: Levels, i: int) -> None:
     """Let an item's group know its present counts."""
     kin = tree.kin[i]
     knot = tree.knots[kin["knot"]]
-    n, w, y = items[i]["n"] * levels.scale, 0, 0
+    n, w, y = max(items[i]["n"], items[i]["s"]) * levels.scale, 0, 0
     if n > 0.0:
         weight = _message(n, levels.rest[knot["depth"]])
         w = math.floor(weight * _UNIT + 0.5)

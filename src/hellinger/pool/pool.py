@@ -57,6 +57,8 @@ class Pool(Core, Generic[IdT]):
     learn
         Where the policy learns a prior: ``"auto"`` fits it again by itself when :func:`~hellinger.policies.next_fit`
         says so, after the event that reaches it; ``"given"`` leaves it to the owner, who sets :attr:`prior`.
+    weighted
+        Whether impressions may be worth less than one, see :meth:`record`; the first that is sets it by itself.
     model
         A model of rewards by features of items and of who is asking, or its spec: ``"logistic"``; see
         :mod:`hellinger.models`. Mean and pulls of an item are then the model's.
@@ -245,6 +247,7 @@ class Pool(Core, Generic[IdT]):
             leaving=self.leaving,
             learn=self.learning,
             model=self.model,
+            weighted=self._checks.weighted,
         )
         other._store = self._store.blank()
         if self._context is not None and other._context is not None:
@@ -290,7 +293,8 @@ class Pool(Core, Generic[IdT]):
         context
             Who is asking, for a pool with a model: ``{"age": 31, "gender": "F"}``.
         """
-        self._refuse_context(context=context)
+        if context is not None:
+            self._refuse_context(context=context)
         found, whole = self._best(k, exclude, tags, among, seed, context)
         return self._answer.ranked(found, whole, self._store.ids.names)
 
@@ -304,10 +308,14 @@ class Pool(Core, Generic[IdT]):
         seed: int | None = None,
         context: Features | None = None,
         count: bool = True,
+        worth: npt.ArrayLike | None = None,
     ) -> list[Ranked[IdT]]:
-        """:meth:`rank`, and count an impression of each at once; not if ``count`` is false (confirm by record)."""
+        """:meth:`rank`, and count an impression of each at once; not if ``count`` is false (confirm by record).
+
+        ``worth``: what an impression counts in each place, as ``[1, 0.7, 0.5]``; further places have the last figure.
+        """
         ranked = self.rank(k, exclude=exclude, tags=tags, among=among, seed=seed, context=context)
-        self._served(len(ranked) if count else 0, context)
+        self._served(len(ranked) if count else 0, worth, context)
         return ranked
 
     def pick(
@@ -320,12 +328,14 @@ class Pool(Core, Generic[IdT]):
         seed: int | None = None,
         context: Features | None = None,
         count: bool = True,
+        worth: npt.ArrayLike | None = None,
     ) -> tuple[list[IdT], list[float]]:
         """:meth:`serve`, for callers that need ids and indices alone, each as a list: a fifth of the time less."""
-        self._refuse_context(context=context)
+        if context is not None:
+            self._refuse_context(context=context)
         found, _ = self._best(k, exclude, tags, among, seed, context)
         picked = self._answer.columns(found, self._store.ids.names)
-        self._served(found if count else 0, context)
+        self._served(found if count else 0, worth, context)
         return picked
 
     def pick_places(self, k: int, *, seed: int) -> Slots:
@@ -388,7 +398,7 @@ class Pool(Core, Generic[IdT]):
         n, s = float(item["n"]) * self._scale, float(item["s"]) * self._scale
         score = float(self._values(slot)[0])
         tags = self._tags.sets[item["tags"]]
-        mean = s / n if n > 0 else math.nan
+        mean = s / max(n, s / self._store.limit) if n > 0 else math.nan
         age, hidden = self.time - float(item["born"]), bool(item["hidden"])
         a, strength = self._members.table[item["stratum"]].tolist()
         prior = None if self.prior is None else (a, strength)
@@ -433,8 +443,15 @@ class Pool(Core, Generic[IdT]):
 
     # Learning -----------------------------------------------------------------------------------------
 
-    def record(self, name: IdT, *, impressions: int = 0, rewards: float = 0.0, context: Features | None = None) -> None:
+    def record(
+        self, name: IdT, *, impressions: float = 0, rewards: float = 0.0, context: Features | None = None
+    ) -> None:
         """Count impressions and rewards of one item: rewards alone for an impression that serve has counted.
+
+        An impression may be worth less than one, as the chance that it was looked at: ``impressions=0.4``. What is
+        counted is the sum; sums of multiples of a power of two, as 1/64, do not depend on their order. Once an
+        impression was worth less than one, an item may have earned more than its impressions are worth: its index is
+        that of one with as many impressions as its rewards take at least.
 
         With a model, ``context`` is the one that the item was shown in.
         """
@@ -500,7 +517,7 @@ class Pool(Core, Generic[IdT]):
         n, s = self._checks.many(impressions, rewards, slots.size)
         if skip_absent and (slots < 0).any():
             slots, n, s = slots[slots >= 0], n[slots >= 0], s[slots >= 0]
-        bad, more = self._store.set(slots, n, s, self._bounds)
+        bad, more = self._store.set(slots, n, s, self._checks.bounds)
         if bad >= 0:
             self._checks.refuse(float(s[bad]), float(n[bad]))
         self._add_rounds(more, fresh=False)
@@ -546,7 +563,7 @@ class Pool(Core, Generic[IdT]):
         if self._window is not None:
             for bucket in self._window.expired(self.time):
                 self._rounds -= float(bucket.n.sum())
-                self._present -= forget(bucket, self._store, self._window_owed, self._bounds)
+                self._present -= forget(bucket, self._store, self._window_owed, self._checks.bounds)
         if len(self._members):
             self._members.refresh(self._store, self._scale)
         if self.leaving.age is not None:
@@ -560,7 +577,7 @@ class Pool(Core, Generic[IdT]):
         proven = items["n"] * self._scale >= self.leaving.proven
         if self.leaving.share is None or not proven.any():
             return
-        best = float((items["s"][proven] / items["n"][proven]).max())
+        best = float((items["s"][proven] / self._store.pulls[proven]).max())
         bounds = self._values(np.arange(len(self)))
         self._dismiss(np.flatnonzero(bounds < self.leaving.share * best), "outclassed")
 

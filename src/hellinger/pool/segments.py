@@ -136,7 +136,7 @@ class SegmentedPool:
             pool.advance(by)
         self._follow()
 
-    def record(self, name: Id, segment: str, *, impressions: int = 0, rewards: float = 0.0) -> None:
+    def record(self, name: Id, segment: str, *, impressions: float = 0, rewards: float = 0.0) -> None:
         """Count impressions and rewards of one item in one segment."""
         own = self.segment(segment)
         own.record(name, impressions=impressions, rewards=rewards)  # refuses what the pooled counts would accept
@@ -162,20 +162,24 @@ class SegmentedPool:
         """Return the best k for this segment, by its own counts if it has enough of them; options as for ``Pool``."""
         return self.deciding(segment).rank(k, **filters)
 
-    def serve(self, k: int, segment: str = "", *, count: bool = True, **filters: Any) -> list[Ranked]:
-        """:meth:`rank`, and count an impression of each, in the segment and pooled."""
+    def serve(
+        self, k: int, segment: str = "", *, count: bool = True, worth: npt.ArrayLike | None = None, **filters: Any
+    ) -> list[Ranked]:
+        """:meth:`rank`, and count an impression of each, or its ``worth``, in the segment and pooled."""
         decides = self.deciding(segment)
         other = self._other(decides, segment) if count else None
-        ranked = decides.serve(k, count=count, **filters)
-        self._served(other, [] if other is None else [item.id for item in ranked])
+        ranked = decides.serve(k, count=count, worth=worth, **filters)
+        self._served(other, [] if other is None else [item.id for item in ranked], worth)
         return ranked
 
-    def pick(self, k: int, segment: str = "", *, count: bool = True, **filters: Any) -> tuple[list[Id], list[float]]:
+    def pick(
+        self, k: int, segment: str = "", *, count: bool = True, worth: npt.ArrayLike | None = None, **filters: Any
+    ) -> tuple[list[Id], list[float]]:
         """:meth:`serve`, for callers that need ids and indices alone, each as a list."""
         decides = self.deciding(segment)
         other = self._other(decides, segment) if count else None
-        names, scores = decides.pick(k, count=count, **filters)
-        self._served(other, names)
+        names, scores = decides.pick(k, count=count, worth=worth, **filters)
+        self._served(other, names, worth)
         return names, scores
 
     def _other(self, decides: Pool, segment: str) -> Pool | None:
@@ -184,10 +188,10 @@ class SegmentedPool:
             return None
         return self.segment(segment) if decides is self.pooled else self.pooled
 
-    def _served(self, other: Pool | None, names: list[Id]) -> None:
+    def _served(self, other: Pool | None, names: list[Id], worth: npt.ArrayLike | None) -> None:
         """Count these, which one pool has, in the other."""
         if other is not None and names:
-            other.record_many(names, 1)
+            other.record_many(names, 1 if worth is None else other._checks.places(worth, len(names)))
         self._follow()
 
     def sweep(self) -> None:

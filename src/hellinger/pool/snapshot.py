@@ -75,6 +75,7 @@ def save(pool: Pool[Any], path: Path) -> None:
         "learning": pool.learning,
         "model": learned,
         "due": pool._due if pool._due < math.inf else None,
+        "weighted": pool._checks.weighted,
         "prior": None if pool.prior is None else pool.prior.state(),
         "since": pool._since,
         "window": None
@@ -134,6 +135,7 @@ def load(path: Path, family: Family | None, policy: PolicyLike | None = None, mo
         window=window and window["length"],
         buckets=window["buckets"] if window else 24,
         learn=header["learning"],
+        weighted=header.get("weighted", False),
         model=model if model is not None or header["model"] is None else header["model"]["model"],
     )
     require(

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from hellinger.engine.experiments import UnknownExperimentError
 from hellinger.ledger import RESOLUTIONS
-from hellinger.serve import models, standing
+from hellinger.serve import looks, models, standing
 from hellinger.serve.access import needs
 from hellinger.serve.answers import ApiError
 from hellinger.serve.exports import Exports, Streamed
@@ -71,6 +71,13 @@ async def experiment(request: Request, name: Named, control: Control = None) -> 
     """How the variants stand: totals, rates with intervals that are valid at every moment, lifts, and a sentence."""
     service = service_of(request)
     return json_response(await standing.standing(service, name, compared_with(service, name, control)))
+
+
+@router.get("/positions", response_model=models.PositionsAnswer)
+@needs("read")
+async def positions(request: Request) -> Response:
+    """How much each position is looked at, with its certainty, and what an impression counts there."""
+    return json_response(looks.positions(service_of(request).desk))
 
 
 @router.get("/experiments/{name}/phases", response_model=models.PhasesAnswer, responses=_UNKNOWN)
