@@ -15,6 +15,7 @@ from hellinger import families, policies, theory
 from hellinger.bandit import Bandit
 from hellinger.errors import HellingerError, HellingerWarning
 from hellinger.families import Family
+from hellinger.identification import Identification
 from hellinger.policies import Ball, Level, Policy, Rule, policy
 from hellinger.pool import Pool
 
@@ -31,6 +32,7 @@ __all__ = [
     "Family",
     "HellingerError",
     "HellingerWarning",
+    "Identification",
     "Level",
     "Policy",
     "Pool",
