@@ -38,7 +38,7 @@ def grouped(**options: Any) -> Copy:
 
 def index(copy: Copy, *names: str) -> list[float]:
     slots = [copy.desk.ledger.catalogue.slots[name] for name in names]
-    return copy.desk.pools.of("one").scores(slots).tolist()
+    return list(map(float, copy.desk.pools.of("one").scores(slots)))
 
 
 def test_a_new_item_ranks_by_what_its_group_has_shown() -> None:
