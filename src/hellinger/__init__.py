@@ -11,7 +11,7 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from hellinger import families, policies, theory
+from hellinger import families, models, policies, theory
 from hellinger.bandit import Bandit
 from hellinger.errors import HellingerError, HellingerWarning
 from hellinger.families import Family
@@ -41,6 +41,7 @@ __all__ = [
     "__version__",
     "evaluate",
     "families",
+    "models",
     "policies",
     "policy",
     "simulate",
