@@ -55,9 +55,9 @@ def draw_shares(
             spare.set_axis_off()
         for at, panel in zip(axes.flat, panels, strict=False):
             for label, points in panel.shares.items():
-                ours = label == first
+                ours, line = label == first, "--" if label == ceiling else "-o"
                 at.plot(
-                    *points.T, "--" if label == ceiling else "-o", color=chosen[label], label=label, markersize=2.6,
+                    *np.asarray(points).T, line, color=chosen[label], label=label, markersize=2.6,
                     linewidth=2.2 if ours else 1.1, zorder=3 if ours else 2,
                 )  # fmt: skip
             at.set_title(panel.title, loc="left", fontsize=7.5)
