@@ -417,3 +417,32 @@ def test_segments_know_numbers_seeds_and_tags() -> None:
     with pytest.raises(ValueError, match="got 2"):
         pool.add([9], 0, 0, order=[2])
     assert len(pool) == len(pool.segment("x")) == 4
+
+
+@pytest.mark.parametrize("spec", ["hellinger-ucb", "cold-start", "ucb1", "imed"])
+def test_the_size_of_the_last_tie_is_known(spec: str) -> None:
+    """Counted by hand: eligible items with the index of the last one; unknown only with tags, and never too large."""
+    rng = np.random.default_rng(17)
+    pool = Pool(spec, learn="given")
+    pool.add(list(range(60)), tags=[["even"] if i % 2 == 0 else ["odd"] for i in range(60)])
+    for step in range(150):
+        k = int(rng.integers(1, 25))
+        exclude = [int(i) for i in rng.choice(60, int(rng.integers(0, 12)), replace=False)]
+        tags = ["even"] if step % 5 == 0 else None
+        among = [int(i) for i in rng.choice(60, 30, replace=False)] if step % 7 == 0 else None
+        there = [i for i in (range(60) if among is None else among) if not pool.stats(i).hidden and i not in exclude]
+        there = [i for i in there if tags is None or i % 2 == 0]
+        scores = dict(zip(there, pool.scores(there).tolist(), strict=True)) if there else {}
+        shown, indices = pool.pick(k, exclude=exclude, tags=tags, among=among, seed=step)
+        if not shown:
+            assert pool.tied == 0
+            continue
+        expected = sum(score == indices[-1] for score in scores.values())
+        assert pool.tied == expected or (pool.tied == 0 and tags is not None and among is None), step
+        pool.record_many(shown, 0, (rng.random(len(shown)) < 0.2).astype(float))
+        if step % 20 == 19:
+            pool.hide([int(rng.integers(60))])
+    oldest = Pool(spec, ties="oldest")
+    oldest.add(["a", "b", "c"])
+    assert len(oldest.rank(2)) == 2
+    assert oldest.tied == 1
