@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from hellinger.engine.overlay import Overlay
+from hellinger.engine.overlay import Overlay, Worth
+from hellinger.engine.positions import Setting, lacks_by
 from hellinger.engine.specs import ORDERS
-from hellinger.ledger import COMMON, HIDDEN, SHOWN, Changes, Columns, Ledger, Request, Slots, starting
+from hellinger.ledger import COMMON, HIDDEN, SHOWN, Changes, Columns, Floats, Ledger, Request, Slots, starting
 from hellinger.policies import Prior
 from hellinger.pool import Departure, Leaving, Pool
 from hellinger.pool.segments import enough_for
@@ -74,7 +75,7 @@ class Pools:
     Parameters
     ----------
     ledger, overlay
-        What the log says, and this copy's rankings that it does not have yet.
+        What the log says, and this replica's rankings that it does not have yet.
     expired
         Tells of an array of slots which items have expired, though the log does not know it yet.
     variants
@@ -87,6 +88,8 @@ class Pools:
         When an item leaves a variant's pools by itself, by the counts of all traffic.
     segments
         Segments that may have pools; all if not given.
+    positions
+        What an impression is worth at each position: as learned, one each, or as given.
     """
 
     def __init__(
@@ -100,7 +103,10 @@ class Pools:
         enough: float | None = None,
         leaving: Leaving | None = None,
         segments: Collection[str] | None = None,
+        positions: Setting = "learned",
     ) -> None:
+        self.positions = positions
+        overlay.set_worth(Worth(lacks_by(positions, ledger)))
         self.ledger = ledger
         self.overlay = overlay
         self.expired = expired
@@ -135,6 +141,11 @@ class Pools:
             if variant not in same:
                 self._make(variant, "")
 
+    @property
+    def lacks(self) -> Floats | None:
+        """What an impression lacks to one in each zone of positions but the first; None where each is worth one."""
+        return self.overlay.worth.lacks
+
     # Asking -------------------------------------------------------------------------------------------
 
     def of(self, variant: str) -> Pool:
@@ -163,23 +174,24 @@ class Pools:
         """
         decides = self.deciding(variant, segment)
         count = count and self.variants[variant] not in ORDERS
-        names, scores = decides.pick(k, count=count, **filters)
+        worth = None if self.lacks is None else self.overlay.worth.of(k)
+        names, scores = decides.pick(k, count=count, worth=worth, **filters)
         tied = decides.tied
         if count and names:
             if segment:
-                self._count_elsewhere(variant, segment, decides, names)
+                self._count_elsewhere(variant, segment, decides, names, self.overlay.worth.of(len(names)))
             self._collect(variant)
         return names, scores, tied
 
-    def _count_elsewhere(self, variant: str, segment: str, decides: Pool, names: list[Any]) -> None:
+    def _count_elsewhere(self, variant: str, segment: str, decides: Pool, names: list[Any], worth: Floats) -> None:
         for _, derived in self._counting(variant, segment):
             if derived.pool is decides:
                 continue
             if derived.number:  # it looks them up later, when ledger or overlay have this ranking
                 derived.expect(np.array(names, np.int64))
-                derived.pool.rounds += len(names)
+                derived.pool.rounds += float(worth.sum())
             else:
-                derived.pool.record_many(names, 1)
+                derived.pool.record_many(names, worth)
 
     def each(self) -> Iterator[tuple[str, str, Pool]]:
         """Every pool that ranks, with its variant and segment, ``""`` for all traffic."""
@@ -213,6 +225,19 @@ class Pools:
         for variant, segment in changes.priors:
             if (variant, segment) in self._of:
                 self._set_prior(variant, segment)
+        if changes.curve:
+            self._set_lacks()
+
+    def _set_lacks(self) -> None:
+        """Count all impressions anew where the curve in force says that they are worth something else."""
+        lacks = lacks_by(self.positions, self.ledger)
+        if lacks is self.lacks or (lacks is not None and self.lacks is not None and (lacks == self.lacks).all()):
+            return
+        self.overlay.set_worth(Worth(lacks))
+        catalogue = self.ledger.catalogue
+        self.expect(np.flatnonzero(catalogue["state"][: len(catalogue.ids)] <= HIDDEN))
+        for (variant, segment), derived in self._of.items():
+            derived.pool.rounds = self._rounds(variant, segment)
 
     def _forget(self, slots: Slots) -> None:
         """Let go of what is known of these slots at once: the items that have them now are others, or none."""
@@ -267,7 +292,7 @@ class Pools:
     def _make(self, variant: str, segment: str) -> None:
         leaving, order = None if segment else self.leaving, ORDERS.get(self.variants[variant])
         if order is None:
-            pool = Pool(self.variants[variant], leaving=leaving, learn="given")
+            pool = Pool(self.variants[variant], leaving=leaving, learn="given", weighted=True)
         else:  # items without counts are all alike: their order is that of ties
             pool = Pool("ucb1", ties=order, leaving=leaving)
         derived = self._of[variant, segment] = _Derived(pool)
@@ -368,16 +393,17 @@ class Pools:
         return [variant, COMMON, starting(variant)]
 
     def sums(self, variant: str, slots: Slots, segment: str = "") -> Columns:
-        """Impressions and rewards of these items, as a variant has to count them."""
+        """What the impressions of these items are worth, and their rewards, as a variant has to count them."""
         sources = self.sources(variant)
-        n, s = self.ledger.sums(slots, variants=sources, segment=segment)
+        n, s = self.ledger.sums(slots, variants=sources, segment=segment, lacks=self.lacks)
         if self.overlay.rankings:
             self.overlay.add_to(n, slots, sources, segment)
         return n, s
 
     def _rounds(self, variant: str, segment: str = "") -> float:
         sources = self.sources(variant)
-        return self.ledger.rounds(variants=sources, segment=segment) + self.overlay.rounds(sources, segment)
+        rounds = self.ledger.rounds(variants=sources, segment=segment, lacks=self.lacks)
+        return rounds + self.overlay.rounds(sources, segment)
 
     def _learners(self, variant: str) -> list[str]:
         if variant == COMMON:

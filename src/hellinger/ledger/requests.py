@@ -17,8 +17,9 @@ __all__ = ["Request", "Requests", "Unread", "request_of", "spoken_of"]
 
 _NONE = array("i")
 
+
 Unread = tuple[int, str]
-"""Time and body of a ranking's event: of most rankings that other copies have made nothing is ever asked."""
+"""Time and body of a ranking's event: of most rankings that other replicas have made nothing is ever asked."""
 _UNREAD = 400
 """Bytes that one takes besides its body."""
 
@@ -38,9 +39,11 @@ class Request:
         "slots",
         "sums",
         "through",
+        "ties",
         "unit",
         "version",
         "whose",
+        "zoned",
     )
 
     def __init__(
@@ -56,6 +59,8 @@ class Request:
         counted: bool,
         phase: int = 0,
         unit: int = -1,
+        zoned: bool = False,
+        ties: int = 0,
     ) -> None:
         self.whose = (variant, segment)
         self.at = at
@@ -71,6 +76,10 @@ class Request:
         """The place in the log of the experiment's phase that it belongs to; 0 for none."""
         self.unit = unit
         """A hash of its user, where users keep their variant; else −1."""
+        self.zoned = zoned
+        """Whether its impressions are counted by position: not those of an older version, which are worth one each."""
+        self.ties = ties
+        """Which neighbours are in random order: see ``looks.ties_of``."""
         self.share: Share | None = None
         """The sums that it is counted in, once they were asked for."""
         self.given: dict[str, dict[int, float]] = {}
@@ -103,6 +112,7 @@ class Request:
         items = tuple(fields["items"])
         segment = fields["segment"] or ""
         more = {"phase": fields.get("phase", 0), "unit": fields.get("unit", -1)}  # an older log has none
+        more |= {"ties": fields.get("ties", 0), "zoned": fields.get("zoned", False)}
         return cls(fields["variant"], segment, at, fields["through"], items, counted=fields["counted"], **more)
 
     def position(self, item: str) -> int:

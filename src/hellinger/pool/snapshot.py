@@ -20,7 +20,7 @@ from hellinger.errors import InputError, require
 from hellinger.policies import PolicyLike, Prior
 from hellinger.policies import policy as make_policy
 from hellinger.pool._layout import CELL, COUNT, GROUP, ITEM, ItemArrays
-from hellinger.pool._prior import Strata
+from hellinger.pool._tree import KIN, KNOT
 from hellinger.pool.departures import Departure, Leaving
 from hellinger.pool.window import Bucket
 
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 __all__ = ["load", "save"]
 
 _MAGIC = b"HELPOOL1"
-_FORMAT = 5
-_RECORDS = {"items": ITEM, "cells": CELL, "groups": GROUP}
+_FORMAT = 6
+_RECORDS = {"items": ITEM, "cells": CELL, "groups": GROUP, "kin": KIN, "knots": KNOT}
 _DIGEST = 32
 
 
@@ -41,6 +41,7 @@ def save(pool: Pool[Any], path: Path) -> None:
     store, window = pool._store, pool._window
     arrays: dict[str, Any] = store.state._asdict()
     arrays["items"] = store.items
+    arrays |= pool._members.arrays(len(store))
     if window is not None:
         for number, bucket in enumerate(window.all()):
             arrays |= {f"bucket{number}.{field}": values for field, values in bucket._asdict().items()}
@@ -64,7 +65,9 @@ def save(pool: Pool[Any], path: Path) -> None:
         "names": store.ids.names,
         "tag_sets": pool._tags.state(),
         "departures": pool._departures,
+        "members": pool._members.state(),
         "learning": pool.learning,
+        "weighted": pool._checks.weighted,
         "prior": None if pool.prior is None else pool.prior.state(),
         "since": pool._since,
         "window": None
@@ -124,6 +127,7 @@ def load(path: Path, family: Family | None, policy: PolicyLike | None = None) ->
         window=window and window["length"],
         buckets=window["buckets"] if window else 24,
         learn=header["learning"],
+        weighted=header.get("weighted", False),
     )
     same = pool.policy.spec == header["policy"]
     require(same, "policy is the one of the snapshot", policy=pool.policy.spec, snapshot=header["policy"])
@@ -136,11 +140,10 @@ def load(path: Path, family: Family | None, policy: PolicyLike | None = None) ->
     pool.time, pool._rounds, pool._scale = header["time"], header["rounds"], header["scale"]
     pool._version, pool._reason, pool._present = header["version"], header["reason"], header["present"]
     pool._tags.restore(header["tag_sets"], store.items["tags"])
+    pool._members.restore(header["members"], arrays["kin"], arrays["knots"])
     pool._departures = [Departure(*departure) for departure in header["departures"]]
     if pool.prior is not None:
-        prior = Prior.from_state(header["prior"])
-        pool._strata = Strata(prior)  # the items have their strata already
-        pool.prior = prior
+        pool.prior = Prior.from_state(header["prior"])  # the items have their strata already
         pool._since = header["since"]
     if pool._window is not None:
         buckets = [
