@@ -431,3 +431,18 @@ def test_the_size_of_the_last_tie_is_known(spec: str) -> None:
     oldest.add(["a", "b", "c"])
     assert len(oldest.rank(2)) == 2
     assert oldest.tied == 1
+
+
+def test_the_size_of_the_last_tie_is_known_with_a_model() -> None:
+    rng = np.random.default_rng(3)
+    pool = Pool("hellinger-ucb", model="logistic")
+    pool.add(list(range(300)), features=[{"kind": f"{i % 4}"} for i in range(300)])
+    for step in range(40):
+        exclude = [int(i) for i in rng.choice(300, int(rng.integers(0, 20)), replace=False)]
+        context: dict[str, Any] = {"person": f"{step % 3}"}
+        there = pool.scores([i for i in range(300) if i not in exclude], context=context)
+        shown, indices = pool.pick(int(rng.integers(1, 40)), exclude=exclude, context=context, seed=step)
+        assert pool.tied == int((there == indices[-1]).sum()), step
+        if step % 2:
+            rewards = (rng.random(len(shown)) < 0.1).astype(float)
+            pool.record_many(shown, 0, rewards, contexts=[context] * len(shown))
