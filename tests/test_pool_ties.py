@@ -300,7 +300,7 @@ def test_counts_that_cannot_be_set(given: tuple[Any, Any, Any], says: str) -> No
 def test_counts_with_a_time_cannot_be_set(options: dict[str, Any]) -> None:
     pool = Pool("hellinger-ucb", **options)
     pool.add("a")
-    with pytest.raises(ValueError, match="without window and half-life"):
+    with pytest.raises(ValueError, match="without window, half-life and model"):
         pool.set_counts(["a"], 1, 0)
 
 
