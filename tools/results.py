@@ -32,6 +32,7 @@ COMMANDS = {
     "index": Command("index.py", 0.5),
     "lab": Command("lab.py", 2),
     "pool": Command("pool.py", 4),
+    "models": Command("models.py", 2),
     "service": Command("service.py", 10),
     "workers": Command("workers.py", 2),
     "startup": Command("startup.py", 4),
