@@ -24,6 +24,7 @@ from hellinger.experiment.names import full_name
 from hellinger.ledger import SHOWN, Ledger, spoken_of
 from hellinger.ledger.recovery import differences, fold
 from hellinger.ledger.snapshot import decode, encode
+from hellinger.policies import Prior
 from hellinger.pool import Leaving
 from ledger_model import CONTEXTS, KINDS, MORE, NAMES, SEGMENTS, START, TAGS, Log, Model
 
@@ -218,6 +219,7 @@ class Life:
             self.bring: 1,
             self.ramp: 1,
             self.look: 1,
+            self.believe: 2,
             self.flush: 4,
             self.chores: 2,
             self.wait: 3,
@@ -345,6 +347,18 @@ class Life:
         fields = {"after": place, "rewards": before.get("rewards", 0.0), "looked": looked, "error": [0.1] * len(looked)}
         fields |= {"worth": looked if rng.random() < 0.8 else [], "writer": "life"}
         copy.write([Draft.of(f"positions/{place}", "positions", self.at, fields)])
+
+    def believe(self, copy: Copy) -> None:
+        """Put a prior in force by which groups tell much, that such a short life could not know."""
+        rng = self.rng
+        variant, segment = rng.choice(list(copy.desk.variants)), rng.choice(["", "", "tablet"])
+        after = copy.desk.ledger.prior_place(variant, segment)
+        prior = Prior(rng.choice([0.5, 2.0]), 20.0, shares=rng.choice([(), (0.5,), (0.3, 0.4)]))
+        self._note(variant=variant, segment=segment, shares=prior.shares)
+        rounds = copy.desk.ledger.rounds(variants=copy.desk.pools.sources(variant), segment=segment)
+        fields = {"variant": variant, "segment": segment, "after": after, "rounds": rounds, "prior": prior.state()}
+        draft = Draft.of(f"prior/{variant}/{segment}/{after}", "prior", self.at, fields | {"writer": "life"})
+        copy.write([draft])
 
     def flush(self, copy: Copy) -> None:
         copy.flush()
