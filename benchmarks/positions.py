@@ -155,7 +155,6 @@ def main() -> None:
             ]
         )
         print(*rows[-1], sep="   ", flush=True)
-        results.value(f"learned_{eta:g}".replace(".", "_"), 100 * learned, "%", 1)
         if true > 2 * true_error:
             results.value(f"recovered_{eta:g}".replace(".", "_"), learned / true, digits=2)
     columns = ["η", "clicks, each counts one", "true curve", "learned curve", "runs that used one", "from page"]
