@@ -41,6 +41,7 @@ COMMANDS = {
     "waits": Command("waits.py --segments 20", 6),
     "waits_million": Command("waits.py --items 1000000 --segments 50 --repeat 1", 6),
     "constant": Command("constant.py", 1),
+    "positions": Command("positions.py", 4),
     "leaderboard": Command("leaderboard.py", 2),
     "reproduction": Command("reproduction.py", 6),
     "months": Command("months.py", 15),
