@@ -13,6 +13,7 @@ from itertools import chain, islice
 from typing import Any
 
 import numpy as np
+import orjson
 
 from hellinger.engine import learning as learned
 from hellinger.engine.dates import Dates
@@ -26,8 +27,9 @@ from hellinger.engine.specs import canonical, draws
 from hellinger.engine.state import HOUR, State
 from hellinger.events import Logged, new_request, new_token
 from hellinger.experiment import Split
-from hellinger.ledger import MAIN, Ledger, Request, UnknownKindError, placed
+from hellinger.ledger import MAIN, Floats, Ledger, Request, UnknownKindError, placed
 from hellinger.ledger.ledger import Placed
+from hellinger.ledger.modelled import WORD, Modelled, split_model, warm
 from hellinger.pool import Leaving, Ranked
 
 __all__ = ["Desk"]
@@ -171,6 +173,9 @@ class Desk:
             pool.remove([0])
             if len(real := self.pools.of(variant)):
                 real.rank(1)
+            policy, model = split_model(self.variants[variant]) if WORD in self.variants[variant] else ("", None)
+            if model is not None:
+                warm(policy, model)
 
     # Ranking ------------------------------------------------------------------------------------------
 
@@ -197,7 +202,9 @@ class Desk:
             chosen, scores = [one.id for one in ranked], [one.score for one in ranked]
         else:
             filters = self._filters(variant, query)
-            chosen, scores = state.pools.pick(variant, segment, query.k, count=count, seed=draws.word(), **filters)
+            chosen, scores = state.pools.pick(
+                variant, segment, query.k, count=count, seed=draws.word(), context=query.context, **filters
+            )
             propensities = None if variant in self._stochastic else 1.0
         if math.inf in scores:  # which JSON has no word for
             scores = [None if score == math.inf else score for score in scores]
@@ -240,6 +247,7 @@ class Desk:
                 counted=self.counted,
                 phase=phase,
                 unit=unit,
+                context=orjson.dumps(query.context).decode() if query.context else None,
             )
             state.open(rid, request, served=count and self.random_share == 0)
         return Draft.of(rid, "rank", at, fields)
@@ -278,7 +286,14 @@ class Desk:
         """A ranking and the chance of each of its places, where a share of all rankings is drawn at random."""
         pool = self.pools.deciding(variant, query.segment or "")
         filters = self._filters(variant, query)
-        best = pool.rank(query.k, seed=draws.word(), **filters)
+        word = draws.word()
+        model = self.pools.model(variant)
+        if model is None:
+            best = pool.rank(query.k, seed=word, **filters)
+        else:
+            segment, asked = query.segment or "", {"seed": word, "context": query.context, **filters}
+            chosen, scores = self.pools.pick(variant, segment, query.k, count=False, **asked)
+            best = [Ranked(slot, score, 0, 0) for slot, score in zip(chosen, scores, strict=True)]
         some, eligible = pool.draw(query.k, random.Random(draws.word()), **filters)
         ranked = some if drawn else best
         if variant in self._stochastic:
@@ -400,10 +415,19 @@ class Desk:
             n, s = (sums.tolist() for sums in self.ledger.sums(slots, variants=[variant]))
             left = self.ledger.gone.get(variant, {})
             present = [slot for slot in slots if slot in pool]
-            scores = dict(zip(present, pool.scores(present).tolist(), strict=True))
+            model = self.pools.model(variant)
+            found = pool.scores(present) if model is None else self._scores(model, present)
+            scores = dict(zip(present, found.tolist(), strict=True))
             for j, slot in enumerate(slots):
                 score, gone = scores.get(slot), left.get(slot)
                 out[j][variant] = {"impressions": n[j], "rewards": s[j], "score": score, "left": gone}
+        return out
+
+    def _scores(self, model: Modelled, slots: Sequence[int]) -> Floats:
+        """Index of these items by a model, for somebody of whom nothing is known; infinite for one it does not know."""
+        since = self.ledger.catalogue["since"][list(slots)]
+        out, here = np.full(since.size, math.inf), model.pool.contains(since)
+        out[here] = model.pool.scores(since[here])
         return out
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from hellinger.ledger.modelled import WORD, split_model
 from hellinger.policies import Policy, policy
 
 __all__ = ["ORDERS", "canonical", "draws", "policy_of"]
@@ -13,14 +14,16 @@ ORDERS: dict[str, Literal["random", "oldest"]] = {"uniform": "random", "fixed": 
 
 
 def policy_of(spec: str) -> Policy | None:
-    """The policy of a spec; None where it only orders items."""
-    return None if spec in ORDERS else policy(spec).ready()
+    """The policy of a spec, without its model; None where it only orders items."""
+    return None if spec in ORDERS else policy(spec.partition(WORD)[0]).ready()
 
 
 def canonical(spec: str) -> str:
     """The spec in full; raise where it is none."""
-    found = policy_of(spec)
-    return spec if found is None else found.spec
+    if spec in ORDERS:
+        return spec
+    found, model = split_model(spec)
+    return found if model is None else f"{found}{WORD}{model}"
 
 
 def draws(spec: str) -> bool:

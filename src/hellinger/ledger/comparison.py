@@ -42,6 +42,10 @@ def _differences(one: Ledger, other: Ledger) -> Iterator[str]:
     for key in sorted(set(one.priors) | set(other.priors)):
         if one.priors.get(key) != other.priors.get(key):
             yield f"prior of {key}: {one.priors.get(key)} and {other.priors.get(key)}"
+    for name in sorted(set(one.models.of) | set(other.models.of)):
+        a, b = one.models.of.get(name), other.models.of.get(name)
+        if a is None or b is None or a.digest() != b.digest():
+            yield f"what the model of {name!r} has learned is not the same"
     if one.departed.as_json() != other.departed.as_json():
         yield f"forgotten items of groups: {one.departed.as_json()} and {other.departed.as_json()}"
     if one.phases != other.phases:

@@ -28,6 +28,7 @@ class Request:
 
     __slots__ = (
         "at",
+        "context",
         "counted",
         "given",
         "items",
@@ -56,6 +57,7 @@ class Request:
         counted: bool,
         phase: int = 0,
         unit: int = -1,
+        context: str | None = None,
     ) -> None:
         self.whose = (variant, segment)
         self.at = at
@@ -71,6 +73,8 @@ class Request:
         """The place in the log of the experiment's phase that it belongs to; 0 for none."""
         self.unit = unit
         """A hash of its user, where users keep their variant; else −1."""
+        self.context = context
+        """Who asked, as JSON; None where nobody said it."""
         self.share: Share | None = None
         """The sums that it is counted in, once they were asked for."""
         self.given: dict[str, dict[int, float]] = {}
@@ -95,14 +99,17 @@ class Request:
     @property
     def size(self) -> int:
         """About how many bytes it takes, with some feedback; the names of items are the catalogue's own."""
-        return 1_000 + 20 * len(self.items)
+        return 1_000 + 20 * len(self.items) + (0 if self.context is None else len(self.context))
 
     @classmethod
     def of(cls, at: int, fields: dict[str, Any]) -> Request:
         """The request of a ``rank`` event."""
         items = tuple(fields["items"])
         segment = fields["segment"] or ""
-        more = {"phase": fields.get("phase", 0), "unit": fields.get("unit", -1)}  # an older log has none
+        # an older log has not all of these
+        more: dict[str, Any] = {"phase": fields.get("phase", 0), "unit": fields.get("unit", -1)}
+        if "context" in fields:
+            more["context"] = orjson.dumps(fields["context"]).decode()
         return cls(fields["variant"], segment, at, fields["through"], items, counted=fields["counted"], **more)
 
     def position(self, item: str) -> int:
