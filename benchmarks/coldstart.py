@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 
 from _results import Results
-from hellinger.lab.coldstart import OURS, ColdStartPlan, Comparison, compare, run
+from hellinger.lab.coldstart import LIMIT, ORACLE, OURS, ColdStartPlan, Comparison, compare, run
 from hellinger.lab.coldstart_report import setting
 
 NAMES = {
@@ -24,7 +24,8 @@ NAMES = {
     "hellinger-ucb++": "Hellinger-UCB⁺⁺, anytime",
     "hellinger-moss": "Hellinger ball, 0.27·log⁺(t/(Kn))",
     OURS: "**cold-start**",
-    "oracle": "the oracle, which knows every rate",
+    LIMIT: "the limit of counts",
+    ORACLE: "the oracle, which knows every rate",
 }
 Key = tuple[str, bool, str, int]
 
@@ -60,7 +61,7 @@ def main() -> None:
 
     columns = ["cold-start ÷", *("with arrivals" if new else law for law, new in settings)]
     results.table("ratios", columns, [ratios(name) for name in NAMES if name != OURS])
-    rivals = [c for c in found.values() if c.policy not in (OURS, "oracle")]
+    rivals = [c for c in found.values() if c.policy not in (OURS, ORACLE, LIMIT)]
     results.value("comparisons", len(rivals))
     results.value("ahead", sum(c.low > 1 for c in rivals))
     level = [c for c in rivals if c.low <= 1 <= c.high]

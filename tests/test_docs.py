@@ -15,7 +15,7 @@ import typer
 
 import hellinger
 import pages
-from hellinger import cli, experiment, families, lab, policies, pool, theory
+from hellinger import cli, evaluate, experiment, families, lab, policies, pool, theory
 from hellinger.engine.settings import Settings, Shown
 from hellinger.policies import balls, levels
 
@@ -105,6 +105,11 @@ def test_pool_is_documented(name: str) -> None:
 @pytest.mark.parametrize("name", experiment.__all__)
 def test_experiment_is_documented(name: str) -> None:
     assert re.search(rf"\b{name}\b", _section("Experiment")), f"experiment's {name} is not in docs/reference.md"
+
+
+@pytest.mark.parametrize("name", evaluate.__all__)
+def test_evaluate_is_documented(name: str) -> None:
+    assert re.search(rf"\b{name}\b", _section("Evaluate")), f"evaluate's {name} is not in docs/reference.md"
 
 
 @pytest.mark.parametrize("name", [n for n in dir(hellinger.Bandit) if not n.startswith("_")])

@@ -59,8 +59,8 @@ def test_a_plan_changes_as_asked() -> None:
 @pytest.mark.parametrize(
     ("changes", "rule"),
     [
-        ({"weights": {}}, "a variant has traffic"),
-        ({"weights": {"one": 0.0}}, "a variant has traffic"),
+        ({"weights": {}}, "0 < sum of weights < inf"),
+        ({"weights": {"one": 0.0}}, "0 < sum of weights < inf"),
         ({"weights": {"nobody": 1.0}}, "every weight is one of a variant"),
         ({"weights": {"one": -1.0, "two": 1.0}}, "weight"),
         ({"weights": {"one": float("nan"), "two": 1.0}}, "weight"),

@@ -40,6 +40,7 @@ def test_the_package() -> None:
     assert all(hasattr(hellinger, name) for name in hellinger.__all__)
     assert {"Bandit", "families", "policies", "policy", "simulate"} <= set(hellinger.__all__)
     assert hellinger.__version__ == version("hellinger")
+    assert dir(hellinger) == hellinger.__all__  # what completion shows, those that are imported late included
     assert files("hellinger").joinpath("py.typed").is_file()
 
 
@@ -54,6 +55,17 @@ def test_policies_are_documented(entry: policies.Entry) -> None:
 def test_families_are_documented(family: type[families.Family]) -> None:
     assert ">>>" in (family.__doc__ or "")
     assert family.reference
+
+
+def test_a_warning_is_at_the_line_of_the_user() -> None:
+    for made in (
+        lambda: hellinger.policy("hellinger-ucb(c=0.2)"),
+        lambda: hellinger.simulate(["hellinger-ucb(c=0.2)"], means=[0.1, 0.2], horizon=10, runs=2),
+        lambda: hellinger.Pool("hellinger-ucb(c=0.2)"),
+    ):
+        with pytest.warns(hellinger.HellingerWarning, match="outside") as noted:
+            made()
+        assert [warning.filename for warning in noted] == [__file__]
 
 
 def test_importing_is_light() -> None:

@@ -12,10 +12,11 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 from hellinger import families, theory
+from hellinger.theory import bounds
 
 PAPER_BERNOULLI = [0.01] * 3 + [0.02] * 3 + [0.05] * 3 + [0.1]
 PAPER_POISSON = [0.03, 0.03, 0.04, 0.04, 0.05, 0.05, 0.1]
-FORMS: tuple[theory.Form, ...] = ("appendix", "printed", "corrected")
+FORMS: tuple[bounds.Form, ...] = ("appendix", "printed", "corrected")
 
 Pair = Callable[[Any, Any], Any]
 
@@ -93,7 +94,7 @@ def test_lai_robbins_of_the_papers_problems() -> None:
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", PROBLEMS)
 @pytest.mark.parametrize(("c", "epsilon"), [(0.27, 0.05), (0.5, 1.0), (0.8, 30.0)])
-def test_theorem(name: str, form: theory.Form, c: float, epsilon: float) -> None:
+def test_theorem(name: str, form: bounds.Form, c: float, epsilon: float) -> None:
     low, best = PROBLEMS[name][0], PROBLEMS[name][1]
     bound = theory.pulls_bound([low, best], family=name, c=c, horizon=700, epsilon=epsilon, form=form)
     assert bound[1] == 700.0
@@ -102,7 +103,7 @@ def test_theorem(name: str, form: theory.Form, c: float, epsilon: float) -> None
 
 @pytest.mark.parametrize("form", ["appendix", "corrected"])
 @pytest.mark.parametrize(("c", "horizon"), [(0.27, 1_000), (0.5, 10_000), (0.5, 10**9)])
-def test_best_epsilon_is_the_minimum(form: theory.Form, c: float, horizon: int) -> None:
+def test_best_epsilon_is_the_minimum(form: bounds.Form, c: float, horizon: int) -> None:
     means = [0.1, 0.5]
 
     def value(log_epsilon: float) -> float:
@@ -135,7 +136,7 @@ def test_power_sum(power: float, first: int, last: int) -> None:
             if power != 1
             else mp.harmonic(last) - mp.harmonic(first - 1)
         )
-    assert theory._power_sum(first, last, power) == pytest.approx(float(exact), rel=2e-14, abs=1e-15)
+    assert bounds._power_sum(first, last, power) == pytest.approx(float(exact), rel=2e-14, abs=1e-15)
 
 
 @pytest.mark.parametrize("c", [0.27, 0.5, 0.8])
@@ -143,11 +144,11 @@ def test_power_sum(power: float, first: int, last: int) -> None:
 def test_peeled_sum(c: float, first: int) -> None:
     t = np.arange(first, 50_001, dtype=float)
     terms = np.minimum(1.0, math.e * np.maximum(1.0, np.ceil(2 * c * np.log(t) ** 2)) * t ** (-2 * c))
-    assert theory._peeled_sum(first, 50_000, c) == pytest.approx(float(terms.sum()), rel=1e-12)
+    assert bounds._peeled_sum(first, 50_000, c) == pytest.approx(float(terms.sum()), rel=1e-12)
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_bounds_grow_with_the_horizon(form: theory.Form) -> None:
+def test_bounds_grow_with_the_horizon(form: bounds.Form) -> None:
     horizons = [2, 3, 10, 100, 1_000, 10**5, 10**8]
     bounds = [theory.pulls_bound([0.1, 0.5], c=0.5, horizon=t, form=form)[0] for t in horizons]
     assert bounds == sorted(bounds)
@@ -178,7 +179,7 @@ def test_regret_bound_sums_gaps_times_pulls() -> None:
 
 
 @pytest.mark.parametrize("form", ["appendix", "printed"])
-def test_further_initial_pulls_are_added(form: theory.Form) -> None:
+def test_further_initial_pulls_are_added(form: bounds.Form) -> None:
     one, three = (theory.pulls_bound([0.1, 0.5], horizon=500, form=form, init=i)[0] for i in (1, 3))
     assert three == pytest.approx(one + 2, rel=1e-14)
 

@@ -7,6 +7,7 @@ array([1.        , 0.772..., 0.453...])
 
 from __future__ import annotations
 
+from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from hellinger.policies import Ball, Level, Policy, Rule, policy
 from hellinger.pool import Pool
 
 if TYPE_CHECKING:
+    from hellinger import evaluate
     from hellinger.client import AsyncClient, Client
     from hellinger.lab import Result, simulate
 
@@ -35,6 +37,7 @@ __all__ = [
     "Result",
     "Rule",
     "__version__",
+    "evaluate",
     "families",
     "policies",
     "policy",
@@ -46,7 +49,7 @@ __version__ = version("hellinger")
 
 
 def __getattr__(name: str) -> Any:
-    """Import the laboratory and Polars, the clients and httpx, only when they are asked for."""
+    """Import the laboratory and Polars, the clients and httpx, and evaluation, only when they are asked for."""
     if name in ("Result", "simulate"):
         from hellinger import lab
 
@@ -55,4 +58,11 @@ def __getattr__(name: str) -> Any:
         from hellinger import client
 
         return getattr(client, name)
+    if name == "evaluate":
+        return import_module("hellinger.evaluate")
     raise AttributeError(f"module 'hellinger' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """The public names, those that are imported late included."""
+    return sorted(__all__)

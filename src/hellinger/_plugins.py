@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from collections.abc import Callable, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, TypeVar
 
-from hellinger.errors import HellingerWarning, InputError
+from hellinger.errors import InputError, warn
 
 __all__ = ["Plugins"]
 
@@ -69,11 +68,9 @@ class Plugins:
             try:
                 return self._make(name, point.load(), package)
             except Exception as error:  # whatever a stranger's package raises when it is imported
-                warnings.warn(
+                warn(
                     f"the {self.kind} {name!r} of the package {package!r} is left out: loading {point.value} raised "
-                    f"{type(error).__name__}: {error}",
-                    HellingerWarning,
-                    stacklevel=2,
+                    f"{type(error).__name__}: {error}"
                 )
         return None
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import difflib
 import os
+import sys
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 __all__ = [
     "HellingerError",
@@ -18,6 +21,7 @@ __all__ = [
     "require",
     "require_memory",
     "suggestion",
+    "warn",
 ]
 
 
@@ -106,3 +110,12 @@ def require_memory(needed: float, what: str) -> None:
     present = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if needed > present:
         raise InputError(f"{what} takes {needed / 1e9:,.0f} GB of memory, but this machine has {present / 1e9:,.0f} GB")
+
+
+def warn(message: str) -> None:
+    """Issue a :class:`HellingerWarning` at the line of the caller's own code, however deep in this package it is."""
+    home = str(Path(__file__).parent) + os.sep
+    level, frame = 2, sys._getframe(1)
+    while frame.f_code.co_filename.startswith(home) and frame.f_back is not None:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, HellingerWarning, stacklevel=level)

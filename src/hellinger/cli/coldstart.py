@@ -49,7 +49,11 @@ def coldstart(
     ] = None,
     json: JsonFlag = False,
 ) -> None:
-    """Compare policies on pools of new items: clicks, paired intervals, and the oracle as the ceiling."""
+    """Compare policies on pools of new items: clicks, paired intervals, the oracle, and the limit.
+
+    The oracle knows every click rate. The limit is what no policy can exceed on average that sees impressions and
+    clicks alone, even one that knows the law of the rates.
+    """
     plan = experiment.ColdStartPlan(
         items=items,
         slots=slots,
@@ -97,7 +101,7 @@ def _table(law: str, arrivals: bool, comparisons: list[experiment.Comparison]) -
         cells = []
         for c in sorted((c for c in here if c.policy == name), key=lambda c: c.impressions):
             colour = {"ahead": "green", "behind": "red"}.get(c.verdict, "dim")
-            colour = "dim" if name in (experiment.OURS, experiment.ORACLE) else colour
+            colour = "dim" if name in (experiment.OURS, experiment.ORACLE, experiment.LIMIT) else colour
             cells += [f"{c.clicks:,.0f}", f"[{colour}]{c.ratio:.2f} ± {(c.high - c.low) / 2:.2f}[/]"]
         table.add_row(name, *cells)
     return table

@@ -40,7 +40,7 @@ def new(
         return
     console.print(token, highlight=False, markup=False, soft_wrap=True)
     progress_console.print(
-        f"[dim]Shown this once. It may {escape(role)}; its hash is in {escape(str(keys_file))}. Send it as "
+        f"[dim]Shown this once. Its role is {escape(role)}; its hash is in {escape(str(keys_file))}. Send it as "
         "Authorization: Bearer KEY.[/]",
         highlight=False,
         soft_wrap=True,

@@ -79,7 +79,22 @@ class _Waiting:
         self._oldest = time.monotonic()
 
 
-class FeedbackBuffer:
+class _Buffer:
+    """What both buffers answer."""
+
+    _waiting: _Waiting
+
+    def __len__(self) -> int:
+        """Events not yet answered for."""
+        return len(self._waiting)
+
+    @property
+    def outcome(self) -> Outcome:
+        """What became of everything sent so far."""
+        return self._waiting.outcome
+
+
+class FeedbackBuffer(_Buffer):
     """Gathers feedback and sends it from a thread of its own; :meth:`add` never waits for the service.
 
     What the service does not take (beyond the client's retries) waits and is sent again. At the end of the program
@@ -117,15 +132,6 @@ class FeedbackBuffer:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def __len__(self) -> int:
-        """Events not yet answered for."""
-        return len(self._waiting)
-
-    @property
-    def outcome(self) -> Outcome:
-        """What became of everything sent so far."""
-        return self._waiting.outcome
 
     def add(self, *events: Feedback) -> None:
         """Gather events."""
@@ -179,7 +185,7 @@ class FeedbackBuffer:
                     self._wake.wait(self._waiting.seconds)  # a full batch would be due again at once
 
 
-class AsyncFeedbackBuffer:
+class AsyncFeedbackBuffer(_Buffer):
     """The same on an event loop; see :class:`FeedbackBuffer`. Used in an ``async with`` block."""
 
     def __init__(self, client: AsyncClient, *, size: int = 100, seconds: float = 1.0, limit: int = 100_000) -> None:
@@ -195,15 +201,6 @@ class AsyncFeedbackBuffer:
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
-
-    def __len__(self) -> int:
-        """Events not yet answered for."""
-        return len(self._waiting)
-
-    @property
-    def outcome(self) -> Outcome:
-        """What became of everything sent so far."""
-        return self._waiting.outcome
 
     def add(self, *events: Feedback) -> None:
         """Gather events."""

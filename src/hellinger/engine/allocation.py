@@ -92,9 +92,7 @@ class Allocation(NamedTuple):
         else:
             unknown = sorted(set(weights) - set(named))
             require(not unknown, "every weight is one of a variant", unknown=unknown, variants=sorted(named))
-            for name, weight in weights.items():
-                require(0.0 <= weight < math.inf, f"0 <= weight of {name!r} < inf", weight=weight)
-            chosen = {name: float(weights.get(name, 0.0)) for name in named}
+            chosen = Split(dict.fromkeys(named, 0.0) | dict(weights)).weights
         kept = {name: spec for name, spec in named.items() if chosen[name] > 0.0}
         allocation = self._replace(
             variants=kept,

@@ -10,7 +10,6 @@ from __future__ import annotations
 import difflib
 import os
 import tomllib
-import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
@@ -42,7 +41,7 @@ from hellinger.engine._setting_text import (
     toml,
     unknown,
 )
-from hellinger.errors import HellingerWarning, InputError, require
+from hellinger.errors import InputError, require, warn
 
 __all__ = ["Settings", "Shown", "masked", "named_specs"]
 
@@ -415,6 +414,8 @@ def group_of(field: FieldInfo) -> str:
 def _from_file(cls: type[Settings], file: Path) -> dict[str, Any]:
     try:
         values = tomllib.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"no such file: {file}") from None
     except OSError as error:
         raise InputError(f"the settings file must be readable, but {str(file)!r}: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -435,7 +436,5 @@ def _from_environment(cls: type[Settings], environ: Mapping[str, str]) -> dict[s
         if name in cls.model_fields:
             values[name] = text
         elif difflib.get_close_matches(name, cls.model_fields, n=1, cutoff=0.8) and variable != f"{PREFIX}KEYS":
-            warnings.warn(
-                unknown(cls.model_fields, name, f"in the variable {variable}: not used"), HellingerWarning, stacklevel=3
-            )
+            warn(unknown(cls.model_fields, name, f"in the variable {variable}: not used"))
     return values

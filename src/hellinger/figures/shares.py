@@ -23,11 +23,16 @@ class SharePanel(NamedTuple):
     shares: Mapping[str, npt.NDArray[np.float64]]
 
 
-def draw_shares(panels: Sequence[SharePanel], *, of: str, first: str = "", columns: int = 3, title: str = "") -> Figure:
-    """Shares against the traffic, log scale; ``of`` says whose clicks are 100 %, ``first`` is drawn thick."""
+def draw_shares(
+    panels: Sequence[SharePanel], *, of: str, first: str = "", ceiling: str = "", columns: int = 3, title: str = ""
+) -> Figure:
+    """Shares against the traffic, log scale.
+
+    ``of`` says whose clicks are 100 %, ``first`` is drawn thick, and ``ceiling``, which is no policy, dashed.
+    """
     require(len(panels) > 0, "there is at least one panel", panels=len(panels))
     rows = -(-len(panels) // columns)
-    labels = list(dict.fromkeys(label for panel in panels for label in panel.shares))
+    labels = list(dict.fromkeys(label for panel in panels for label in panel.shares if label != ceiling))
     with styled():
         figure, axes = several(
             rows,
@@ -38,14 +43,14 @@ def draw_shares(panels: Sequence[SharePanel], *, of: str, first: str = "", colum
             sharex=True,
             sharey=True,
         )
-        chosen = colours(labels)
+        chosen = colours(labels) | {ceiling: "black"}
         for spare in axes.flat[len(panels) :]:
             spare.set_axis_off()
         for at, panel in zip(axes.flat, panels, strict=False):
             for label, points in panel.shares.items():
                 ours = label == first
                 at.plot(
-                    *points.T, "-o", color=chosen[label], label=label, markersize=2.6,
+                    *points.T, "--" if label == ceiling else "-o", color=chosen[label], label=label, markersize=2.6,
                     linewidth=2.2 if ours else 1.1, zorder=3 if ours else 2,
                 )  # fmt: skip
             at.set_title(panel.title, loc="left", fontsize=7.5)

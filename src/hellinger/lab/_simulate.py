@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import numpy.typing as npt
 
 from hellinger import families
 from hellinger._spec import expand_spec
-from hellinger.errors import HellingerWarning, require, require_memory
+from hellinger.errors import require, require_memory, warn
 from hellinger.lab._block import Block, Setting
 from hellinger.lab.contextual import simulate_problem
 from hellinger.lab.problem import Problem, Rewards
@@ -131,11 +130,7 @@ def simulate(
     assert means is not None
     bandit = Problem.make(means, family, seed=seed, rewards=rewards)
     if bandit.draws is not None:
-        warnings.warn(
-            "rewards are drawn by Python functions: a round takes about ten microseconds instead of less than one",
-            HellingerWarning,
-            stacklevel=2,
-        )
+        warn("rewards are drawn by Python functions: a round takes about ten microseconds instead of less than one")
     chosen = check_policies(policies, bandit.family, horizon * slots)
     arms = bandit.means.size
     require(slots <= arms, "slots <= arms", slots=slots, arms=arms)

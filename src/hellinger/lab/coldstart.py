@@ -7,10 +7,11 @@ impression is clicked does not depend on the policy: differences are paired.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,21 +22,33 @@ from hellinger.families import _dispatch as families
 from hellinger.lab._ratio import paired_ratio
 from hellinger.policies import Prior, next_fit, policy
 from hellinger.policies.prior import fit_beta
+from hellinger.theory import limit
 from hellinger.world import runs
-from hellinger.world.laws import LAWS, check_law
+from hellinger.world.laws import BETA, LAWS, check_law
 from hellinger.world.players import CountsPlayer, Oracle, PoolPlayer
 from hellinger.world.site import Clicks, Player, Site, clicks
 
-__all__ = ["ColdStartPlan", "ColdStartResult", "Comparison", "LearnedThompson", "RunClicks", "compare", "run"]
+__all__ = [
+    "ColdStartPlan",
+    "ColdStartResult",
+    "Comparison",
+    "LearnedThompson",
+    "RunClicks",
+    "compare",
+    "limit_of",
+    "run",
+]
 
 Floats = npt.NDArray[np.float64]
 
 OURS = "cold-start"
 ORACLE = "oracle"
+LIMIT = "limit"
 LEARNED = "thompson, learned prior"
 
 POLICIES = {
     ORACLE: "",
+    LIMIT: "",
     "ucb1": "ucb1",
     "kl-ucb": "kl-ucb",
     "hellinger-ucb": "hellinger-ucb",
@@ -46,7 +59,12 @@ POLICIES = {
     LEARNED: "thompson",
     OURS: OURS,
 }
-"""Each policy's spec; the oracle, which knows every rate, has none."""
+"""Each policy's spec. Two have none: the oracle, which knows every rate, and the limit, which nobody plays: what no
+policy can exceed on average that sees only impressions and clicks, even if it knows the law (see ``theory.limit``)."""
+
+_KNOWN_AFTER = 3_000
+"""Impressions of one item after which the limit takes its rate as known: it rises by less than a percent."""
+_BINS = 128
 
 
 class ColdStartPlan(NamedTuple):
@@ -97,7 +115,7 @@ class RunClicks(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _Run:
+class _Run(runs.SingleRun):
     """One policy on one site; with arrivals, at one number of impressions per item."""
 
     site: Site
@@ -107,13 +125,6 @@ class _Run:
     seed: int
     drawn: int
     """Rates drawn; those of the items to come are the last."""
-
-    lasting: ClassVar[bool] = True
-    steps: ClassVar[int] = 1
-
-    @property
-    def key(self) -> str:
-        return runs.run_key(self)
 
     def empty(self) -> RunClicks:
         return RunClicks(np.zeros(len(self.impressions)))
@@ -161,15 +172,50 @@ def tasks(plan: ColdStartPlan) -> Iterator[_Run]:
     With arrivals a day has ``arrivals × impressions`` impressions, and the experiment lasts until all items have been
     replaced once, so that items get that many impressions on average while they are there.
     """
-    stays = Site(plan.items, plan.slots * plan.pages)
-    marks = sorted(plan.impressions)
-    for name in sorted(plan.policies, key=lambda name: "thompson" not in name):
+    played = [name for name in plan.policies if name != LIMIT]
+    for name in sorted(played, key=lambda name: "thompson" not in name):
         for law in plan.laws:
             for seed in range(plan.seeds):
-                yield _Run(stays, law, name, tuple(marks), seed, plan.items + plan.arrivals)
-                for impressions in marks if plan.arrivals else ():
-                    renewed = stays._replace(arrivals=plan.arrivals, day=plan.arrivals * impressions)
-                    yield _Run(renewed, law, name, (impressions,), seed, 2 * plan.items + plan.arrivals)
+                for site, marks in _settings(plan):
+                    drawn = (2 if site.arrivals else 1) * plan.items + plan.arrivals
+                    yield _Run(site, law, name, marks, seed, drawn)
+
+
+def _settings(plan: ColdStartPlan) -> Iterator[tuple[Site, tuple[int, ...]]]:
+    """Every site that is played, and at how many impressions per item its clicks are counted."""
+    stays, marks = Site(plan.items, plan.slots * plan.pages), tuple(sorted(plan.impressions))
+    yield stays, marks
+    for impressions in marks if plan.arrivals else ():
+        yield stays._replace(arrivals=plan.arrivals, day=plan.arrivals * impressions), (impressions,)
+
+
+def limit_of(law: str, site: Site, impressions: int) -> float:
+    """Clicks that no policy can exceed on average at so many impressions per item.
+
+    An item is shown once in a turn at most, so the turns of its life are the most impressions that it can have.
+    """
+    total = site.items * impressions
+    lives = Counter({total: site.items})  # items by the impressions that all have while they are there
+    if site.arrivals:
+        days = -(-total // site.day)
+        lives = Counter({total: site.items % site.arrivals})
+        for day in (
+            *range(1, site.items // site.arrivals + 1),
+            *range(1, days),
+        ):  # those there at first, those who come
+            lives[min(day * site.day, total)] += site.arrivals
+    most = [-(-shown // site.slots) for shown in lives]
+    return limit(items=list(lives.values()), impressions=total, most=most, known_after=_KNOWN_AFTER, **_law(law))
+
+
+def _law(law: str) -> dict[str, Any]:
+    """A law as :func:`hellinger.theory.limit` takes it: a million draws in bins of equal width in √rate."""
+    if law == "beta":
+        return dict(zip("ab", BETA, strict=True))
+    drawn = LAWS[law](np.random.default_rng(0), 1_000_000)
+    bins = np.minimum(np.sqrt(drawn / drawn.max()) * _BINS, _BINS - 1).astype(np.int64)
+    weights, sums = np.bincount(bins), np.bincount(bins, weights=drawn)
+    return {"rates": sums[weights > 0] / weights[weights > 0], "weights": weights[weights > 0]}
 
 
 def run(
@@ -192,6 +238,12 @@ def run(
     for task in everything:
         for impressions, value in zip(task.impressions, outcomes[task].clicks.tolist(), strict=True):
             clicks.setdefault((task.law, task.site.arrivals > 0, task.policy, impressions), []).append(value)
+    if LIMIT in plan.policies:
+        for law in plan.laws:
+            for site, marks in _settings(plan):
+                for impressions in marks:
+                    most = [limit_of(law, site, impressions)] * plan.seeds
+                    clicks[law, site.arrivals > 0, LIMIT, impressions] = most
     order = {name: place for place, name in enumerate(plan.policies)}
     by_policy = sorted(clicks.items(), key=lambda item: order[item[0][2]])  # stable: settings stay as they are
     return [ColdStartResult(*key, tuple(each)) for key, each in by_policy]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hellinger.lab.coldstart import ORACLE, OURS, ColdStartPlan, ColdStartResult, Comparison, compare
+from hellinger.lab.coldstart import LIMIT, ORACLE, OURS, ColdStartPlan, ColdStartResult, Comparison, compare
 from hellinger.lab.report import Plate, render_page, render_plates
 
 __all__ = ["TARGETS", "as_json", "setting", "targets", "write"]
@@ -66,7 +66,9 @@ def _page(plan: ColdStartPlan, results: list[ColdStartResult]) -> str:
             f"<p>{plan.items:,} items, {plan.slots} slots a page, counts refreshed every {plan.pages} pages, "
             f"{plan.seeds} seeds. Every policy meets the same items, and whether an item's n-th impression is clicked "
             "does not depend on the policy: ratios are paired, with 95 % intervals over the seeds. "
-            f"With arrivals, {plan.arrivals} items come and the {plan.arrivals} oldest go every day.</p>"
+            f"With arrivals, {plan.arrivals} items come and the {plan.arrivals} oldest go every day. The oracle knows "
+            "every rate. The limit is what no policy can exceed on average that sees only impressions and clicks, even "
+            "if it knows the law of the rates.</p>"
         ),
         render_plates([_plate(results)]),
     ]
@@ -93,7 +95,7 @@ def _table(comparisons: list[Comparison]) -> str:
         cells = []
         for c in sorted((c for c in comparisons if c.policy == name), key=lambda c: c.impressions):
             ratio = "" if name == OURS else f"{c.ratio:.3f} ({c.low:.3f} … {c.high:.3f})"
-            colour = c.verdict if name not in (OURS, ORACLE) else ""
+            colour = c.verdict if name not in (OURS, ORACLE, LIMIT) else ""
             cells.append(f"<td>{c.clicks:,.0f}</td><td class='{colour}'>{ratio}</td>")
         rows.append(f"<tr class='{'ours' if name == OURS else ''}'><td>{escape(name)}</td>{''.join(cells)}</tr>")
     return f"<table class='numbers'><tr><th>policy</th>{head}</tr>{''.join(rows)}</table>"
@@ -119,6 +121,8 @@ def _plate(results: list[ColdStartResult]) -> Plate:
         for (arrivals, law), lines in sorted(panels.items(), key=lambda panel: panel[0][0])
     ]
     whose = "the oracle's" if oracle else "the best policy's"
-    figure = figures.draw_shares(drawn, of=whose, first=OURS, columns=len({r.law for r in results}))
-    caption = f"Clicks as a share of {whose}{', which knows every rate' if oracle else ''}."
+    figure = figures.draw_shares(drawn, of=whose, first=OURS, ceiling=LIMIT, columns=len({r.law for r in results}))
+    caption = (
+        f"Clicks as a share of {whose}{', which knows every rate' if oracle else ''}; dashed: the limit of counts."
+    )
     return Plate("Clicks", "shares", caption, figures.render(figure, "svg"), wide=True)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -130,7 +130,7 @@ class Rewards(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _Run:
+class _Run(runs.SingleRun):
     """One policy on one site."""
 
     plan: Traffic
@@ -138,13 +138,6 @@ class _Run:
     levels: tuple[int, ...]
     """All of them where the pool stays, for more traffic is then the same run going on; else one."""
     site: int
-
-    lasting: ClassVar[bool] = True
-    steps: ClassVar[int] = 1
-
-    @property
-    def key(self) -> str:
-        return runs.run_key(self)
 
     def empty(self) -> RunClicks:
         return RunClicks(np.zeros((len(self.levels), self.plan.days)))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import math
-import warnings
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any, ClassVar, NamedTuple, TypeAlias
@@ -15,7 +14,7 @@ from numba import types
 from numba.core.errors import NumbaError
 
 from hellinger._jit import OPTIONS, helper
-from hellinger.errors import HellingerWarning, InputError
+from hellinger.errors import InputError, warn
 from hellinger.families import Family
 from hellinger.policies._rule import Rule
 
@@ -118,11 +117,7 @@ def _compiled(function: IndexFunction, name: str, count: int) -> Any:
         why = type(error).__name__
     python = _as_python(function, name)
     python(1.0, 2.0, 3.0, 4.0) if count == 4 else python(1.0, 2.0, 3.0)
-    warnings.warn(
-        f"numba cannot compile {name} ({why}): it is called as Python, some microseconds for every arm and round",
-        HellingerWarning,
-        stacklevel=7,
-    )
+    warn(f"numba cannot compile {name} ({why}): it is called as Python, some microseconds for every arm and round")
 
     def three(s, n, t):  # type: ignore[no-untyped-def]
         with numba.objmode(out="float64"):

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from hellinger.errors import HellingerWarning, require
+from hellinger.errors import require, warn
 from hellinger.families import Family
 from hellinger.policies import _dispatch as d
 from hellinger.policies import balls, levels
@@ -90,11 +89,9 @@ def grid(family: Family, ball: balls.Ball, level: levels.Level) -> Ucb:
 def _hellinger_scale(c: float) -> float:
     require(0 < c <= 0.5, "0 < c <= 1/2", c=c)
     if c <= 0.25:
-        warnings.warn(
+        warn(
             f"c={c:g} is outside (1/4, 1/2]: a Hellinger ball this small explores less than the Lai–Robbins "
-            "bound allows on some problems, so that some runs never leave a wrong arm",
-            HellingerWarning,
-            stacklevel=4,
+            "bound allows on some problems, so that some runs never leave a wrong arm"
         )
     return c
 

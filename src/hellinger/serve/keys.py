@@ -188,6 +188,8 @@ def read_keys(file: Path) -> list[Key]:
     """Keys of a file."""
     try:
         entries = tomllib.loads(file.read_text(encoding="utf-8")).get("key", [])
+    except FileNotFoundError:
+        raise InputError(f"no such file: {file}; `hellinger keys new --name NAME` makes it") from None
     except OSError as error:
         raise InputError(f"the keys file must be readable, but {str(file)!r}: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

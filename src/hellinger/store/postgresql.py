@@ -207,6 +207,8 @@ class PostgresqlStore(SqlStore):
             kind = StoreDamagedError if damaged else StoreUnavailableError
             # the primary message alone: the details of some errors quote what was written
             words = error.diag.message_primary or str(error) or type(error).__name__
+            if isinstance(error, psycopg.OperationalError):  # where it could not connect: the cause, without advice
+                words = words.splitlines()[0].rpartition(" failed: ")[2]
             raise kind(f"{self._where}: {self._without_password(words)}") from None
 
     def _without_password(self, words: str) -> str:

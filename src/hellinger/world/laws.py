@@ -15,13 +15,16 @@ import numpy.typing as npt
 
 from hellinger.errors import UnknownNameError, require
 
-__all__ = ["LAWS", "SiteItem", "Supply", "check_law", "drawn", "from_csv", "from_law", "grouped"]
+__all__ = ["BETA", "LAWS", "SiteItem", "Supply", "check_law", "drawn", "from_csv", "from_law", "grouped"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
+BETA = 1.6, 100.0
+"""Of published content tests: median 1.3 %, 99th percentile 6 %."""
+
 LAWS: dict[str, Callable[[np.random.Generator, int], Floats]] = {
-    "beta": lambda rng, size: rng.beta(1.6, 100.0, size),
+    "beta": lambda rng, size: rng.beta(*BETA, size),
     "heavy-tailed": lambda rng, size: np.minimum(0.5, 0.004 * (1.0 + rng.pareto(1.5, size))),
     "bimodal": lambda rng, size: np.where(rng.random(size) < 0.9, rng.beta(2, 200, size), rng.beta(20, 180, size)),
 }

@@ -10,14 +10,26 @@ import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 
 from hellinger import _jit
 from hellinger.errors import InputError, needs_extra, require
 
-__all__ = ["Engine", "Progress", "ResumeStore", "Task", "cores", "dask", "get_engine", "local", "run", "run_key"]
+__all__ = [
+    "Engine",
+    "Progress",
+    "ResumeStore",
+    "SingleRun",
+    "Task",
+    "cores",
+    "dask",
+    "get_engine",
+    "local",
+    "run",
+    "run_key",
+]
 
 Arrays: TypeAlias = Any
 """A NamedTuple of arrays: what comes of a task."""
@@ -58,6 +70,18 @@ def run_key(words: object, *arrays: Any) -> str:
     for array in arrays:
         digest.update(array.tobytes())
     return digest.hexdigest()[:32]
+
+
+class SingleRun:
+    """Base of a task that is one run, kept on disk: a frozen dataclass of all that determines the outcome."""
+
+    lasting: ClassVar[bool] = True
+    steps: ClassVar[int] = 1
+
+    @property
+    def key(self) -> str:
+        """See :func:`run_key`."""
+        return run_key(self)
 
 
 def run(

@@ -3,13 +3,6 @@
 "The paper" is Yang, Wang & Mullhaupt, *Hellinger-UCB*; docs/theory.md goes through its proof. Throughout,
 μ* is the largest mean, Δᵢ = μ* − μᵢ, B = −log(1 − H²) the Bhattacharyya distance, and results per arm are in
 the order of ``means``.
-
->>> from hellinger import theory
->>> paper = [0.01] * 3 + [0.02] * 3 + [0.05] * 3 + [0.1]
->>> theory.lai_robbins(paper)
-17.445174131...
->>> theory.consistency_threshold(paper)
-0.34701640...
 """
 
 from __future__ import annotations

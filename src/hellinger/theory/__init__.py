@@ -1,0 +1,33 @@
+"""What is known of regret, and the most that can be earned.
+
+>>> from hellinger import theory
+>>> paper = [0.01] * 3 + [0.02] * 3 + [0.05] * 3 + [0.1]
+>>> theory.lai_robbins(paper)
+17.445174131...
+>>> theory.consistency_threshold(paper)
+0.34701640...
+"""
+
+from hellinger.theory.bounds import (
+    best_epsilon,
+    consistency_threshold,
+    dashed_bound,
+    hellinger_rates,
+    kl_rates,
+    lai_robbins,
+    pulls_bound,
+    regret_bound,
+)
+from hellinger.theory.limit import limit
+
+__all__ = [
+    "best_epsilon",
+    "consistency_threshold",
+    "dashed_bound",
+    "hellinger_rates",
+    "kl_rates",
+    "lai_robbins",
+    "limit",
+    "pulls_bound",
+    "regret_bound",
+]

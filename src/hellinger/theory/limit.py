@@ -1,0 +1,243 @@
+"""The limit of counts: the most rewards that any policy can expect which sees impressions and rewards alone.
+
+Charge a price λ for every impression. An item by itself is then a problem of optimal stopping,
+
+    V(s, n) = max{0, p − λ + p·V(s+1, n+1) + (1 − p)·V(s, n+1)},
+
+where p is the posterior mean of its rate after s rewards in n impressions, and V = 0 after the most impressions that
+one item can have. By Lagrangian duality N impressions on K items earn at most min over λ ≥ 0 of λ·N + K·V(0, 0), even
+for a policy that knows the law of the rates (Whittle 1988; Bertsimas & Mersereau 2007).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from hellinger._jit import jit
+from hellinger.errors import require
+
+__all__ = ["limit"]
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+_EXACT = 1e-9
+"""Relative distance between the least value found and what it can be at least."""
+_EDGE = 1e-12
+"""Rates are this far from 0 and 1 at least, so that their logarithms are numbers."""
+
+
+class _Beta:
+    """Rates from Beta(a, b)."""
+
+    def __init__(self, a: float, b: float) -> None:
+        self.a, self.strength = a, a + b
+        self.mean = a / (a + b)
+
+    def means(self, _depth: int) -> Floats:
+        """No table: they are a quotient."""
+        return np.empty(0)
+
+    def known(self, n: int, price: float) -> tuple[Floats, Floats]:
+        """E[(rate − price)⁺] and P(rate > price) after 0, …, n rewards in n impressions."""
+        from scipy.special import betaincc
+
+        s = np.arange(n + 1.0)
+        a, b = self.a + s, self.strength - self.a + n - s
+        more: Floats = betaincc(a, b, price)
+        return a / (a + b) * betaincc(a + 1.0, b, price) - price * more, more
+
+
+class _Atoms:
+    """Rates that are some of finitely many, with weights."""
+
+    def __init__(self, rates: Floats, weights: Floats) -> None:
+        self.a = self.strength = math.nan
+        self.rates = np.clip(rates, _EDGE, 1.0 - _EDGE)
+        self.weights = weights / weights.sum()
+        self.mean = float(self.rates @ self.weights)
+
+    def means(self, depth: int) -> Floats:
+        """Posterior means after 0, …, n rewards in n impressions, for n = 0, 1, … below the depth."""
+        out = np.empty(depth * (depth + 1) // 2)
+        _posterior_means(self.rates, np.log(self.weights), depth, out)
+        return out
+
+    def known(self, n: int, price: float) -> tuple[Floats, Floats]:
+        """E[(rate − price)⁺] and P(rate > price) after 0, …, n rewards in n impressions."""
+        s = np.arange(n + 1.0)[:, None]
+        logs = np.log(self.weights) + s * np.log(self.rates) + (n - s) * np.log1p(-self.rates)
+        weights = np.exp(logs - logs.max(axis=1, keepdims=True))
+        weights /= weights.sum(axis=1, keepdims=True)
+        return weights @ np.maximum(self.rates - price, 0.0), weights @ (self.rates > price).astype(np.float64)
+
+
+@jit
+def _posterior_means(rates: Floats, logs: Floats, depth: int, out: Floats) -> None:
+    """Posterior means of rates with these logarithms of prior weights, in the order of the table that ``_stop`` reads.
+
+    One reward more in place of a failure multiplies a weight by the odds of its rate. So a weight is computed from
+    logarithms at every 32nd sum, and by multiplication in between: what is too small there stays too small.
+    """
+    odds = rates / (1.0 - rates)
+    scaled = odds / odds.max()
+    weight = np.empty(rates.size)
+    at = 0
+    for n in range(depth):
+        for s in range(n + 1):
+            if s % 32 == 0:
+                top = -np.inf
+                for j in range(rates.size):
+                    weight[j] = logs[j] + s * math.log(rates[j]) + (n - s) * math.log1p(-rates[j])
+                    top = max(top, weight[j])
+                for j in range(rates.size):
+                    weight[j] = math.exp(weight[j] - top)
+            total, mean = 0.0, 0.0
+            for j in range(rates.size):
+                total += weight[j]
+                mean += weight[j] * rates[j]
+            out[at] = mean / total
+            at += 1
+            for j in range(rates.size):
+                weight[j] *= scaled[j]
+
+
+@jit
+def _stop(means: Floats, a: float, strength: float, price: float, value: Floats, plays: Floats) -> None:
+    """Go back from the values and expected plays after n impressions to those after none, by the recursion above.
+
+    Without a table of posterior means they are those of a Beta law.
+    """
+    depth = value.size - 1
+    row = np.empty(depth + 1)
+    for n in range(depth - 1, -1, -1):
+        if means.size > 0:
+            first = n * (n + 1) // 2
+            row[: n + 1] = means[first : first + n + 1]
+        else:
+            for s in range(n + 1):
+                row[s] = (a + s) / (strength + n)
+        for s in range(n + 1):
+            p = row[s]
+            here = p - price + p * value[s + 1] + (1.0 - p) * value[s]
+            more = 1.0 + p * plays[s + 1] + (1.0 - p) * plays[s]
+            value[s] = max(here, 0.0)
+            plays[s] = more if here > 0.0 else 0.0
+
+
+def _least(slope_of: Callable[[float], tuple[float, float]], left: tuple[float, float], right: float) -> float:
+    """The minimum over [0, 1] of a convex function that gives value and slope, by where its tangents meet.
+
+    ``left`` is value and slope at 0, where it falls; ``right`` the value at 1, where it rises with this slope. Every
+    value of the function is an upper bound of what we look for, and the tangents' meeting point a lower one.
+    """
+    low, high = (0.0, *left), (1.0, right, right)
+    best = min(left[0], right)
+    for step in range(200):
+        (x, f, slope), (y, g, rise) = low, high
+        meets = (g - f + slope * x - rise * y) / (slope - rise)
+        if best - (f + slope * (meets - x)) <= _EXACT * best:
+            break
+        price = meets if step % 3 else 0.5 * (x + y)  # one tangent may hardly move
+        f, slope = slope_of(price)
+        best = min(best, f)
+        if slope == 0.0:
+            break
+        low, high = ((price, f, slope), high) if slope < 0.0 else (low, (price, f, slope))
+    return best
+
+
+def limit(
+    *,
+    items: npt.ArrayLike,
+    impressions: float,
+    most: npt.ArrayLike,
+    a: float | None = None,
+    b: float | None = None,
+    rates: npt.ArrayLike | None = None,
+    weights: npt.ArrayLike | None = None,
+    known_after: int | None = None,
+) -> float:
+    """Rewards that no policy which sees only impressions and rewards can exceed on average.
+
+    Not even one that knows the law from which every item's rate is drawn: Beta(a, b), or one of ``rates``. Items that
+    come and go are groups with different ``most``; the bound then lets impressions move between days as if all days
+    were one, so it is a little higher than what can be reached.
+
+    Parameters
+    ----------
+    items
+        How many, or how many in each group.
+    impressions
+        To be given in all.
+    most
+        Impressions that one item can have at most: one number, or one for each group.
+    a, b
+        Of the Beta law of rates.
+    rates, weights
+        Instead of a Beta law: the rates that occur, and how often; equally often if not given.
+    known_after
+        Take an item's rate as known after so many impressions. The limit can only rise by that; it takes less time.
+
+    Returns
+    -------
+    The limit: of the expected sum of rewards.
+
+    Examples
+    --------
+    >>> round(limit(a=1.6, b=100, items=10_000, impressions=100_000, most=500))
+    3008
+    >>> round(limit(rates=[0.01, 0.05], items=[100, 50], impressions=10_000, most=[500, 100]))
+    466
+    """
+    count, longest = np.broadcast_arrays(np.asarray(items, np.float64), np.asarray(most, np.float64))
+    count, longest = count.ravel(), longest.ravel()
+    require(count.size > 0 and bool((count >= 0).all()), "0 <= items", items=items)
+    whole = bool((longest == np.floor(longest)).all() and (longest >= 1).all() and (longest < 2**31).all())
+    require(whole, "most is a whole number, 1 <= most < 2^31", most=most)
+    require(0 <= impressions < math.inf, "0 <= impressions", impressions=impressions)
+    require(known_after is None or known_after >= 0, "0 <= known_after", known_after=known_after)
+    law = _law(a, b, rates, weights)
+    deepest = int(longest.max()) if known_after is None else min(int(longest.max()), int(known_after))
+    means = law.means(deepest)
+
+    def at(price: float) -> tuple[float, float]:
+        total, slope = price * impressions, impressions
+        for number, longest_one in zip(count.tolist(), longest.astype(np.int64).tolist(), strict=True):
+            depth = min(longest_one, deepest)
+            value, plays = np.zeros(depth + 1), np.zeros(depth + 1)
+            if depth < longest_one:
+                gain, share = law.known(depth, price)
+                value, plays = (longest_one - depth) * gain, (longest_one - depth) * share
+            _stop(means, law.a, law.strength, price, value, plays)
+            total += number * value[0]
+            slope -= number * plays[0]
+        return total, slope
+
+    everything = float(count @ longest)
+    if everything <= impressions:  # all can be shown as often as may be
+        return everything * law.mean
+    return _least(at, (everything * law.mean, impressions - everything), float(impressions))
+
+
+def _law(
+    a: float | None, b: float | None, rates: npt.ArrayLike | None, weights: npt.ArrayLike | None
+) -> _Beta | _Atoms:
+    if rates is None:
+        given = a is not None and b is not None and 0 < a < math.inf and 0 < b < math.inf
+        require(given and weights is None, "the law is Beta(a, b) with 0 < a and 0 < b, or rates", a=a, b=b)
+        assert a is not None
+        assert b is not None
+        return _Beta(a, b)
+    require(a is None and b is None, "the law is Beta(a, b) or rates, not both", a=a, b=b)
+    values = np.asarray(rates, np.float64)
+    require(values.ndim == 1 and values.size > 0, "rates is a list of at least one number", rates=rates)
+    require(bool(((values >= 0) & (values <= 1)).all()), "0 <= rates <= 1", rates=values)
+    shares = np.ones(values.size) if weights is None else np.asarray(weights, np.float64)
+    require(shares.shape == values.shape, "one weight for each rate", weights=shares.shape, rates=values.shape)
+    require(bool(((shares > 0) & (shares < math.inf)).all()), "0 < weights", weights=shares)
+    return _Atoms(values, shares)
