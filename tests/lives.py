@@ -31,7 +31,7 @@ __all__ = ["VARIANTS", "Copy", "Life", "check_ranking", "same_as_rebuilt"]
 VARIANTS = {"one": "hellinger-ucb", "two": "ucb1"}
 WINDOW = 60_000
 POLICIES = ["hellinger-ucb", "kl-ucb", "ucb1", "cold-start", "cold-start", "thompson", "imed"]
-MODELLED = ["cold-start with logistic", "hellinger-ucb with logistic(per_item=true)"]
+MODELLED = ["cold-start(model=logistic)", "hellinger-ucb(c=0.3, model=logistic(per_item=true))"]
 STARTED = [*POLICIES, *MODELLED, *MODELLED, "uniform", "fixed"]
 SOME = [*NAMES, "nobody"]
 

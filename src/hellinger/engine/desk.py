@@ -29,7 +29,7 @@ from hellinger.events import Logged, new_request, new_token
 from hellinger.experiment import Split
 from hellinger.ledger import MAIN, Floats, Ledger, Request, UnknownKindError, placed
 from hellinger.ledger.ledger import Placed
-from hellinger.ledger.modelled import WORD, Modelled, split_model, warm
+from hellinger.ledger.modelled import Modelled, has_model, split_model, warm
 from hellinger.pool import Leaving, Ranked
 
 __all__ = ["Desk"]
@@ -173,9 +173,8 @@ class Desk:
             pool.remove([0])
             if len(real := self.pools.of(variant)):
                 real.rank(1)
-            policy, model = split_model(self.variants[variant]) if WORD in self.variants[variant] else ("", None)
-            if model is not None:
-                warm(policy, model)
+            if has_model(spec := self.variants[variant]):
+                warm(*split_model(spec))
 
     # Ranking ------------------------------------------------------------------------------------------
 

@@ -188,7 +188,7 @@ class Pools:
         return names, scores
 
     def model(self, variant: str) -> Modelled | None:
-        """What ranks for a variant instead of its counts, where it has a model; the counts do while it has much to do."""
+        """What ranks for a variant that has a model; None where counts do: it has none, or has very much to take in."""
         model = self.ledger.models.of.get(variant)
         return model if model is not None and model.settle(LEARN) else None
 

@@ -19,28 +19,37 @@ import numpy as np
 import orjson
 
 from hellinger import models
+from hellinger._spec import format_spec, parse_spec
+from hellinger.errors import require
 from hellinger.ledger.numbering import Names
 from hellinger.policies import Prior, policy
 from hellinger.pool import Pool
 
-__all__ = ["BINS", "WORD", "Modelled", "Placing", "split_model", "warm"]
+__all__ = ["BINS", "Modelled", "Placing", "has_model", "split_model", "warm"]
 
 BINS = 25
 """Classes of predicted means, for calibration: the j-th ends at 2^(j/2 − 12)."""
 ITEMS = 250
 """Items that one step adds, while rankings wait: some milliseconds."""
-WORD = " with "
-"""Between policy and model in the spec of a variant."""
+
+
+def has_model(spec: str) -> bool:
+    """Whether a variant's spec names a model."""
+    return "model=" in spec.replace(" ", "")
 
 
 def split_model(spec: str) -> tuple[str, str | None]:
     """Policy and model of a variant's spec, each in full; no model where it names none.
 
-    >>> split_model("cold-start with logistic(scale=0.5)")
+    >>> split_model("cold-start(model=logistic(scale=0.5))")
     ('cold-start', 'logistic(scale=0.5)')
     """
-    name, word, model = spec.partition(WORD)
-    return policy(name).ready().spec, models.get(model.strip()).spec if word else None
+    if not has_model(spec):
+        return policy(spec).ready().spec, None
+    name, arguments = parse_spec(spec)
+    model = arguments.pop("model", None)
+    require(isinstance(model, str), "model is the spec of one", model=model)
+    return policy(format_spec(name, arguments)).ready().spec, models.get(str(model)).spec
 
 
 class Placing(NamedTuple):
@@ -77,7 +86,7 @@ class Modelled:
         self.unsettled = 0
         """Steps to be taken before the pool has the items that it is to have."""
         self.calibration = np.zeros((BINS, 3))
-        """Sum of predictions, impressions and rewards in each class of predicted means; predicted before they are learned."""
+        """Sum of predictions, impressions and rewards in each class of predictions, which were made before it learned."""
         self._steps: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
 
     def __len__(self) -> int:
@@ -223,8 +232,9 @@ class Modelled:
         return made
 
 
-def warm(spec: str, model: str) -> None:
+def warm(spec: str, model: str | None) -> None:
     """Have what a model needs compiled."""
+    assert model is not None
     warming = Modelled(spec, model, 0)
     warming.begin([Placing(since, 2.0, 1.0, ("t",), '{"x":1.0}', False) for since in (1, 2)], 4.0)
     warming.observe([1], 1.0, 0.0, '{"y":1.0}')

@@ -11,7 +11,7 @@ import numpy as np
 from hellinger.ledger.catalogue import HIDDEN
 from hellinger.ledger.counts import Floats, Slots
 from hellinger.ledger.errors import UnknownKindError
-from hellinger.ledger.modelled import ITEMS, WORD, Modelled, Placing, split_model
+from hellinger.ledger.modelled import ITEMS, Modelled, Placing, has_model, split_model
 from hellinger.ledger.requests import Request
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class VariantModels:
             if phase.get("ended"):
                 continue
             for name, spec in phase["variants"].items():
-                if WORD not in spec:
+                if not has_model(spec):
                     continue
                 policy, kind = _known(spec, phase)
                 model, begins = before.get(name), False
