@@ -86,7 +86,7 @@ class Modelled:
         self.unsettled = 0
         """Steps to be taken before the pool has the items that it is to have."""
         self.calibration = np.zeros((BINS, 3))
-        """Sum of predictions, impressions and rewards in each class of predictions, which were made before it learned."""
+        """Sum of predictions, impressions and rewards in each class of predictions, made before it learned."""
         self._steps: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
 
     def __len__(self) -> int:

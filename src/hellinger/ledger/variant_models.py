@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 __all__ = ["VariantModels"]
 
+MOST = 20_000
+"""Steps that may wait: beyond, everything waits for the model, and clients are slowed down."""
+
 
 class VariantModels:
     """What variants with a model have learned, for as long as a running experiment has them.
@@ -48,10 +51,10 @@ class VariantModels:
         return found
 
     def learn(self, seconds: float | None = None) -> None:
-        """Take all steps, or for about so long in each model."""
+        """Take all steps, or for about so long in each model; all where very many have gathered."""
         for model in self.of.values():
             if len(model):
-                model.catch_up(seconds)
+                model.catch_up(seconds if len(model) <= MOST else None)
 
     def restore(self, models: dict[str, Modelled]) -> None:
         """Go on from a snapshot."""
