@@ -24,10 +24,10 @@ def main() -> None:
     pool = hellinger.Pool("cold-start", seed=0)
     pool.add([f"story-{j}" for j in range(10_000)])
     for _ in range(200):
-        for content in pool.serve(20):
+        for item in pool.serve(20):
             if rng.random() < 0.02:
-                pool.record(str(content.id), rewards=1)
-    print("best of the pool:", [content.id for content in pool.rank(3)])
+                pool.record(str(item.id), rewards=1)
+    print("best of the pool:", [item.id for item in pool.rank(3)])
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import subprocess
 import sys
@@ -47,3 +48,14 @@ def test_errors_have_status_two(arguments: list[str]) -> None:
     assert "nonsense" in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
+
+
+@pytest.mark.parametrize("width", ["70", "100"])
+def test_help_fills_the_width(monkeypatch: pytest.MonkeyPatch, width: str) -> None:
+    monkeypatch.setenv("COLUMNS", width)
+    monkeypatch.setenv("TERM", "dumb")
+    prose = [line.strip() for line in run("traffic", "--help").stdout.partition("╭")[0].splitlines()]
+    for line, following in itertools.pairwise(prose):
+        if line and following:  # else a paragraph ends
+            assert len(f"{line} {following.split()[0]}") > int(width) - 3
+    assert "  hellinger simulate --rewards table.csv --slots 3" in run("simulate", "--help").stdout

@@ -171,6 +171,16 @@ def test_the_sentence_breaks_in_no_name(watched: Watched) -> None:
         assert {page.evaluate(LINES, name) for name in names} == {1}, width
 
 
+def test_a_long_title_does_not_touch_the_edge(watched: Watched) -> None:
+    page = watched.open()
+    page.locator(".brand span").evaluate(
+        "title => title.textContent = 'A title too long for a row with links, on some'"
+    )
+    for width in range(360, 1200, 60):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert page.locator(".brand > :first-child").evaluate("logo => logo.getBoundingClientRect().top") >= 8, width
+
+
 def test_one_algorithm_is_compared_with_nothing(browser: Any, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/log.db"
     fill(Settings(database=url, seed=1), requests=200, items=60, days=5)
@@ -593,12 +603,13 @@ def test_a_content_tells_its_story(watched: Watched) -> None:
 
 
 @pytest.mark.parametrize("name", ["%", "50%25%", "nobody"])
-def test_an_address_of_no_content_says_so(watched: Watched, name: str) -> None:
+def test_an_address_of_no_item_says_so(watched: Watched, name: str) -> None:
     watched.allowed = re.compile("404")
     page = watched.open(f"#/pool/{name}")
-    told = page.locator("dialog[open] [role=alert]")
-    told.wait_for()
-    assert f"must be that of an item, but got '{name}'" in told.inner_text()
+    alert = page.locator("dialog[open] [role=alert]")
+    alert.wait_for()
+    assert alert.inner_text() == "There is no such item. It may have been deleted, or have expired days ago."
+    assert page.locator("#drawer-title").inner_text() == name
     assert "Loading" not in page.locator("dialog[open]").inner_text()
     page.keyboard.press("Escape")
     page.wait_for_function("() => location.hash === '#/pool'")

@@ -30,4 +30,4 @@ def formula(text: str, display: str) -> str:
     made = _PRIME.sub(r'<mrow>\1<mo lspace="0" rspace="0">\2</mo></mrow>', made)
     if "\\" in made:
         raise ValueError(f"a formula must be of commands that latex2mathml knows, but got {text!r}")
-    return made
+    return made if display == "inline" else f'<div style="overflow-x: auto">{made}</div>'  # wide ones scroll alone

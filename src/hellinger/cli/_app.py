@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import multiprocessing
 import sys
@@ -17,7 +18,7 @@ from rich.markup import escape
 from hellinger.cli._interrupt import prompt_interrupts
 from hellinger.errors import HellingerError, HellingerWarning
 
-__all__ = ["JsonFlag", "app", "console", "emit", "progress_console", "run"]
+__all__ = ["JsonFlag", "app", "console", "emit", "flow_help", "progress_console", "run"]
 
 console = Console()
 progress_console = Console(stderr=True)
@@ -35,6 +36,28 @@ JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON object in
 def emit(value: Any) -> None:
     """Print a value as JSON, and nothing else."""
     sys.stdout.write(json.dumps(value, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def flow_help(commands: typer.Typer = app) -> None:
+    """Let paragraphs of help fill the terminal's width, where Typer breaks lines as the source does.
+
+    Paragraphs with indented lines, and lists of one sentence a line, stay as they are.
+    """
+    for command in commands.registered_commands:
+        if command.callback is not None and command.help is None:
+            paragraphs = inspect.cleandoc(command.callback.__doc__ or "").split("\n\n")
+            command.help = "\n\n".join(map(_flowed, paragraphs))
+    for group in commands.registered_groups:
+        if group.typer_instance is not None:
+            flow_help(group.typer_instance)
+
+
+def _flowed(paragraph: str) -> str:
+    lines = paragraph.splitlines()
+    keep = any(line[:1].isspace() or line.startswith("---") for line in lines) or all(
+        line.endswith(".") for line in lines
+    )
+    return paragraph if keep else " ".join(lines)
 
 
 def _show_version(wanted: bool) -> None:

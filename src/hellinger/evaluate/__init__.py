@@ -15,22 +15,31 @@ from hellinger.evaluate.fixed import (
     snips,
     switch_dr,
 )
+from hellinger.evaluate.forecast import Exploration, forecast
 from hellinger.evaluate.learning import Replayed, play_log
+from hellinger.evaluate.logs import LogFile
 from hellinger.evaluate.positions import examination, position_based
+from hellinger.evaluate.study import FixedAnswer, Study, evaluate_log
 
 __all__ = [
     "ESTIMATORS",
     "Bets",
     "Estimate",
     "Evaluator",
+    "Exploration",
+    "FixedAnswer",
+    "LogFile",
     "Replayed",
+    "Study",
     "balanced",
     "clipped_ips",
     "disagreement",
     "dm",
     "dr",
     "dr_os",
+    "evaluate_log",
     "examination",
+    "forecast",
     "ips",
     "play_log",
     "position_based",

@@ -11,6 +11,7 @@ with needs_extra("lab"):
     from hellinger.figures._style import colours, render, save
     from hellinger.figures.box import draw_final
     from hellinger.figures.curve import Curve, Line, draw_average, draw_regret
+    from hellinger.figures.evaluation import EstimateBar, SupportPanel, draw_estimates, draw_support
     from hellinger.figures.latency import Timing, draw_latency
     from hellinger.figures.ranking import Place, draw_ranking
     from hellinger.figures.shares import SharePanel, draw_shares
@@ -18,15 +19,18 @@ with needs_extra("lab"):
 
 __all__ = [
     "Curve",
+    "EstimateBar",
     "Lead",
     "LeadPanel",
     "Line",
     "Place",
     "Reward",
     "SharePanel",
+    "SupportPanel",
     "Timing",
     "colours",
     "draw_average",
+    "draw_estimates",
     "draw_final",
     "draw_latency",
     "draw_leads",
@@ -34,6 +38,7 @@ __all__ = [
     "draw_regret",
     "draw_rewards",
     "draw_shares",
+    "draw_support",
     "render",
     "save",
 ]

@@ -216,7 +216,9 @@ export class Pool {
       if (error instanceof Refused && error.status === 401) return this.app.trouble(error);
       if ($("drawer-title").textContent !== id) return;
       body.querySelector(".state")?.remove();
-      body.append(h("p", { class: "error", role: "alert" }, `This could not be loaded: ${error.message}`));
+      const gone = error instanceof Refused && error.status === 404;
+      const words = gone ? "There is no such item. It may have been deleted, or have expired days ago." : `This could not be loaded: ${error.message}`;
+      body.append(h("p", { class: gone ? "soft" : "error", role: "alert" }, words));
     }
   }
 

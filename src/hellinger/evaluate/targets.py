@@ -1,0 +1,138 @@
+"""Fixed policies to be evaluated on a log: an order of items by score, or chances by item and position."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from hellinger.errors import require
+from hellinger.evaluate.logs import LogPart, Survey, read_items
+
+__all__ = ["Chances", "Order", "Target", "Wanted", "read_target", "uniform"]
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+
+class Wanted(NamedTuple):
+    """What a policy would have shown on some rankings."""
+
+    chance: Floats
+    """For each row, the chance that the policy shows this item at this position."""
+    position: Ints | None
+    """For each row, where the policy would show this item; 0 for nowhere; None where it draws."""
+    items: Ints | None
+    """For each row, the item that the policy would show at its position; −1 for none; None where it draws."""
+
+
+class Target(Protocol):
+    """A policy that stands still."""
+
+    name: str
+    most: float
+    """The largest chance that it gives anything."""
+
+    def wanted(self, part: LogPart, before: int) -> Wanted:
+        """What it would have shown on these rankings, of which there were so many before."""
+
+    def average(self, rates: Floats, position: Ints) -> Floats:
+        """The mean rate of what it would show at each row's position; only of a policy that draws."""
+
+
+class Order:
+    """The items with the largest scores, best first, among those that were there.
+
+    An item is taken to be there from the first to the last ranking that shows it.
+    """
+
+    most = 1.0
+
+    def __init__(self, name: str, scores: Floats, log: Survey) -> None:
+        self.name = name
+        self._best = np.argsort(-scores, kind="stable")
+        self._best = self._best[np.isfinite(scores[self._best])]
+        self._born, self._gone = log.born[self._best], log.gone[self._best]
+        self._changes = np.unique(np.concatenate([self._born, self._gone + 1]))
+        self._slots = log.slots
+
+    def wanted(self, part: LogPart, before: int) -> Wanted:
+        """Where each row's item would be, and what would be in its place."""
+        sizes = part.sizes
+        number = np.repeat(np.arange(before, before + part.first.size), sizes)
+        length = np.repeat(sizes, sizes)
+        position = np.zeros(part.item.size, np.int64)
+        items = np.full(part.item.size, -1, np.int64)
+        places = np.zeros(max(int(part.item.max()) + 1, int(self._best.max(initial=-1)) + 1), np.int64)
+        epochs = np.searchsorted(self._changes, number, side="right")
+        cuts = np.flatnonzero(np.diff(epochs, prepend=-1))
+        for first, last in zip(cuts, [*cuts[1:], epochs.size], strict=True):
+            rows = slice(first, last)
+            there = (self._born <= number[first]) & (self._gone >= number[first])
+            top = self._best[np.flatnonzero(there)[: self._slots]]
+            places[top] = np.arange(1, top.size + 1)
+            found = places[part.item[rows]]
+            position[rows] = np.where(found <= length[rows], found, 0)
+            within = part.position[rows] <= top.size
+            items[rows] = np.where(within, np.append(top, -1)[np.minimum(part.position[rows] - 1, top.size)], -1)
+            places[top] = 0
+        return Wanted((items == part.item).astype(float), position, items)
+
+    def average(self, rates: Floats, position: Ints) -> Floats:
+        """Not asked for."""
+        raise NotImplementedError
+
+
+class Chances:
+    """Chances of each item at each position, the same for every ranking."""
+
+    def __init__(self, name: str, table: Floats) -> None:
+        self.name = name
+        self._table = table
+        self.most = float(table.max())
+
+    def wanted(self, part: LogPart, before: int) -> Wanted:
+        """Each row's chance."""
+        inside = part.position <= self._table.shape[1]
+        chance = np.where(inside, self._table[part.item, np.minimum(part.position, self._table.shape[1]) - 1], 0.0)
+        return Wanted(chance, None, None)
+
+    def average(self, rates: Floats, position: Ints) -> Floats:
+        """The mean rate at each position."""
+        means = np.append(rates @ self._table, 0.0)
+        return np.asarray(means[np.minimum(position - 1, self._table.shape[1])])
+
+
+def uniform(log: Survey) -> Chances:
+    """Every item of the log with the same chance, everywhere."""
+    return Chances("uniform", np.full((log.items, log.slots), 1.0 / log.items))
+
+
+def read_target(path: str | Path, log: Survey) -> Order | Chances:
+    """A policy from a table of scores or chances."""
+    frame = read_items(path)
+    codes = {name: code for code, name in enumerate(log.names)}
+    name = Path(path).name
+    items: Sequence[str] = frame["item"].to_list()
+    known = np.array([codes.get(item, -1) for item in items], np.int64)
+    shared = int((known >= 0).sum())
+    require(shared > 0, "scores name items of the log", scores=items[:3], log=log.names[:3])
+    if "score" in frame.columns:
+        scores = np.full(log.items, -np.inf)
+        scores[known[known >= 0]] = frame["score"].to_numpy()[known >= 0]
+        return Order(name, scores, log)
+    chance = frame["chance"].to_numpy()
+    require(bool(((chance >= 0.0) & (chance <= 1.0)).all()), "0 <= chance <= 1", chance=(chance.min(), chance.max()))
+    table = np.zeros((log.items, log.slots))
+    if "position" not in frame.columns:
+        table[known[known >= 0]] = chance[known >= 0, None]
+    else:
+        places = frame["position"].to_numpy().astype(np.int64)
+        used = (known >= 0) & (places >= 1) & (places <= log.slots)
+        table[known[used], places[used] - 1] = chance[used]
+    whole = float(table.sum(axis=0).max())
+    require(whole <= 1.0 + 1e-6, "the chances of a position add up to at most 1", sum=whole)
+    return Chances(name, table)

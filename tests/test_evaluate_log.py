@@ -1,0 +1,254 @@
+"""Logs as files, the command, and its report."""
+
+from __future__ import annotations
+
+import json
+import math
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from hellinger import cli, evaluate
+from hellinger.errors import InputError
+from hellinger.evaluate.logs import LogFile, survey
+from hellinger.evaluate.study import evaluate_log
+from hellinger.serve.export import SCHEMA
+
+RATES = np.array([0.5, 0.4, 0.3, 0.2, 0.1, 0.05])
+LOOKS = np.array([1.0, 0.6, 0.4])
+
+
+def rows(rankings: int, seed: int, share: float = 0.5) -> list[dict[str, Any]]:
+    """An export: items in the order of their numbers, but a share of rankings drawn at random."""
+    rng = np.random.default_rng(seed)
+    out = []
+    for number in range(rankings):
+        drawn = bool(rng.random() < share)
+        order = rng.permutation(6)[:3] if drawn else np.arange(3)[::-1]
+        clicks = rng.random(3) < RATES[order] * LOOKS
+        for place, item in enumerate(order.tolist()):
+            out.append(
+                dict.fromkeys(SCHEMA)
+                | {
+                    "ranking_id": f"r{number}",
+                    "at": 1_700_000_000_000 + number * 60_000,
+                    "random": drawn,
+                    "position": place + 1,
+                    "item": f"item-{item}",
+                    "propensity": share / 6 + (1 - share) * (item == 2 - place),
+                    "reward": float(clicks[place]),
+                    "feedback": [],
+                }
+            )
+    return out
+
+
+TRUTH = float(RATES[:3] @ LOOKS)
+"""What the best first would earn."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("log")
+    frame = pl.DataFrame(rows(4000, seed=1), schema=SCHEMA)
+    frame.write_parquet(path / "log.parquet", row_group_size=1000)
+    frame.write_ndjson(path / "log.jsonl")
+    (path / "scores.csv").write_text("item,score\n" + "".join(f"item-{i},{rate}\n" for i, rate in enumerate(RATES)))
+    return path
+
+
+@pytest.mark.parametrize("name", ["log.parquet", "log.jsonl"])
+def test_both_forms_are_read_alike(folder: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hellinger.evaluate.logs._ROWS", 1001)  # which cuts rankings in two
+    log = LogFile(folder / name)
+    parts = list(log.parts())
+    assert len(parts) > 5
+    assert sum(part.first.size for part in parts) == 4000
+    expected = pl.read_parquet(folder / "log.parquet")
+    items = np.concatenate([part.item for part in parts])
+    assert [log.names[item] for item in items] == expected["item"].to_list()
+    for column in ("position", "reward", "propensity"):
+        found = np.concatenate([getattr(part, column) for part in parts])
+        assert found.tolist() == expected[column].to_list()
+    assert parts[1].cut(2, 4).at.tolist() == parts[1].at[2:4].tolist()
+
+
+def test_a_survey_says_what_a_log_is_like(folder: Path) -> None:
+    found = survey(LogFile(folder / "log.parquet"))
+    assert (found.rankings, found.rows, found.items, found.slots) == (4000, 12_000, 6, 3)
+    assert found.least == pytest.approx(0.5 / 6)
+    assert found.days == pytest.approx(3999 / 1440)
+    assert found.looks() == pytest.approx(LOOKS, abs=0.08)
+    assert any("could have been shown is not logged" in each for each in found.lacks)
+
+
+def test_an_order_by_scores_is_evaluated(folder: Path) -> None:
+    study = evaluate_log(folder / "log.parquet", scores=[folder / "scores.csv"])
+    (answer,) = study.fixed
+    found = {each.estimator: each for each in answer.estimates}
+    assert found.keys() == set(evaluate.ESTIMATORS)
+    for each in found.values():
+        assert each.low < TRUTH < each.high, each.estimator
+        assert not each.refusal
+    assert found["ips"].mean_weight == pytest.approx(1.0, abs=0.1)
+    assert found["ips"].value == pytest.approx(_ips(folder))
+    assert answer.disagreement == ""
+    assert len(answer.places) == 3
+    assert sum(count for count, *_ in answer.times) == 4000
+    best = answer.best
+    assert best is not None
+    assert best.verdict.startswith("safe to switch: at least +")
+    assert answer.advice == ""
+
+
+def _ips(folder: Path) -> float:
+    frame = pl.read_parquet(folder / "log.parquet")
+    match = pl.col("item") == pl.format("item-{}", pl.col("position") - 1)
+    return float(frame.select((pl.col("reward") * match / pl.col("propensity")).sum() / 4000).item())
+
+
+def test_learning_policies_are_played(folder: Path) -> None:
+    study = evaluate_log(folder / "log.jsonl", policies=["hellinger-ucb", "uniform"], seeds=2)
+    (learned,) = study.learned
+    assert learned.policy == "hellinger-ucb"
+    assert learned.value > RATES.mean() * 0.4
+    assert [answer.policy for answer in study.fixed] == ["uniform"]
+    ips = study.fixed[0].estimates[0]
+    assert ips.low < RATES.mean() * LOOKS.sum() < ips.high
+    assert any("looks of" in note for note in study.notes)
+
+
+def test_a_log_without_chance_cannot_answer(tmp_path: Path) -> None:
+    path = tmp_path / "log.parquet"
+    pl.DataFrame(rows(300, seed=2, share=0.0), schema=SCHEMA).write_parquet(path)
+    (tmp_path / "scores.csv").write_text("item,score\nitem-0,2\nitem-1,1\nitem-2,0\nitem-9,5\n")
+    study = evaluate_log(path, scores=[tmp_path / "scores.csv"])
+    assert any("every propensity is 1" in note for note in study.notes)
+    best = study.fixed[0].best
+    assert best is not None
+    assert best.refusal == "67 % of what it would show was never shown"  # both have the second in the middle
+    assert study.fixed[0].advice
+
+
+def test_rows_without_propensity_are_left_out(tmp_path: Path) -> None:
+    given = rows(900, seed=3)
+    for row in given[:900]:
+        row["propensity"] = None
+    pl.DataFrame(given, schema=SCHEMA).write_parquet(tmp_path / "log.parquet")
+    (tmp_path / "scores.csv").write_text("item,score\nitem-0,2\nitem-1,1\nitem-2,0\n")
+    study = evaluate_log(tmp_path / "log.parquet", scores=[tmp_path / "scores.csv"])
+    assert study.fixed[0].estimates[0].units == 600
+    assert "33 % of the rows have no propensity" in study.notes[0]
+
+
+def test_items_are_there_from_first_to_last(tmp_path: Path) -> None:
+    given = [row | {"position": 1, "propensity": 0.5} for row in rows(6, seed=4)[::3]]
+    for row, item in zip(given, "aababb", strict=True):
+        row["item"] = item
+    pl.DataFrame(given, schema=SCHEMA).write_parquet(tmp_path / "log.parquet")
+    (tmp_path / "scores.csv").write_text("item,score\na,1\nb,2\n")
+    study = evaluate_log(tmp_path / "log.parquet", scores=[tmp_path / "scores.csv"])
+    # b, the better one, is there from the third ranking on: the policy shows a a b b b b
+    assert study.fixed[0].estimates[0].mean_weight == pytest.approx(5 / 6 / 0.5)
+
+
+def test_chances_by_item_and_position(tmp_path: Path) -> None:
+    lines = ["item_id,position,click,propensity_score"]
+    lines += [f"{i % 4},{1 + i % 2},{int(i % 5 == 0)},0.25" for i in range(400)]
+    (tmp_path / "log.csv").write_text("\n".join(lines))
+    (tmp_path / "chances.csv").write_text("item,position,chance\n0,1,1.0\n1,2,0.5\n3,2,0.5\n")
+    study = evaluate_log(tmp_path / "log.csv", scores=[tmp_path / "chances.csv"])
+    ips = study.fixed[0].estimates[0]
+    assert study.survey.kind == "Open Bandit"
+    weights = [{0: 4.0, 1: 2.0, 3: 2.0}.get(i % 4, 0.0) for i in range(400)]
+    assert ips.value == pytest.approx(np.mean([w * (i % 5 == 0) for i, w in enumerate(weights)]))
+    assert ips.units == 400
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("log.txt", "x", r"a log's name must end in \.parquet"),
+        ("log.csv", "item,reward\na,1\n", "lacks position, ranking_id"),
+        ("log.parquet", "no parquet", "cannot be read"),
+        ("log.csv", "ranking_id,item,position,reward\n", "the log has rankings"),
+        ("log.csv", "ranking_id,item,position,reward\nr,a,1,\n", "every row has a reward"),
+    ],
+)
+def test_logs_that_are_none_are_told_in_words(tmp_path: Path, name: str, text: str, message: str) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(InputError, match=message):
+        evaluate_log(tmp_path / name, policies=["uniform"])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("item,rank\na,1\n", "scores must have the columns"),
+        ("item,score\nnobody,1\n", "scores name items of the log"),
+        ("item,score\nitem-0,many\n", "every score is a number"),
+        ("item,position,chance\nitem-0,1,0.7\nitem-1,1,0.7\n", "add up to at most 1"),
+    ],
+)
+def test_wrong_scores_are_told_in_words(folder: Path, tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "scores.csv").write_text(text)
+    with pytest.raises(InputError, match=message):
+        evaluate_log(folder / "log.parquet", scores=[tmp_path / "scores.csv"])
+
+
+# The command -----------------------------------------------------------------------------------------
+
+
+def test_the_command_writes_one_page(folder: Path, tmp_path: Path) -> None:
+    arguments = ["evaluate", str(folder / "log.parquet"), "--scores", str(folder / "scores.csv")]
+    arguments += ["--policies", "hellinger-ucb(c=0.3)", "--seeds", "2", "--out", str(tmp_path / "out")]
+    done = CliRunner().invoke(cli.app, arguments)
+    assert done.exit_code == 0, done.output
+    assert "safe to switch: at least" in done.output
+    assert "switch_dr assumes" in done.output
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    for words in ("Policies that stand still", "Policies that learn", "mean weight", "scores.csv", "reached"):
+        assert words in page
+    assert page.count("data:image/svg+xml") == 2
+    kept = list((tmp_path / "out" / "parts").iterdir())
+    assert len(kept) == 2
+    again = CliRunner().invoke(cli.app, [*arguments, "--json"])
+    found = json.loads(again.stdout)
+    assert found == json.loads((tmp_path / "out" / "results.json").read_text(encoding="utf-8"))
+    assert found["log"]["rankings"] == 4000
+    assert {each["estimator"] for each in found["fixed"][0]["estimates"]} == set(evaluate.ESTIMATORS)
+    assert found["learning"][0]["how_far"].startswith("reached")
+
+
+def test_the_command_says_what_is_missing(folder: Path) -> None:
+    log = str(folder / "log.parquet")
+    for arguments, message in (
+        ([log], "says what to evaluate"),
+        (["--policies", "ucb1"], "a log or --service, and not both"),
+        ([log, "--policies", "ucb7"], "unknown policy"),
+        (["--service", "http://127.0.0.1:9", "--policies", "ucb1"], "no service answers"),
+    ):
+        done = CliRunner().invoke(cli.app, ["evaluate", *arguments])
+        assert done.exit_code != 0
+        assert message in str(done.exception)
+
+
+def test_a_forecast_is_a_share_a_time_and_a_price() -> None:
+    options, sentence = evaluate.forecast(
+        logged=0.05, drawn=0.02, difference=0.05, overlap=0.3, places=10, items=100, daily=1e5
+    )
+    assert [each.share for each in options] == sorted(each.share for each in options)
+    assert all(one.days > other.days for one, other in pairwise(options))
+    assert "would tell; price: about" in sentence
+    _, sentence = evaluate.forecast(
+        logged=0.05, drawn=0.02, difference=1e-5, overlap=0.0, places=20, items=10_000, daily=100
+    )
+    assert sentence.startswith("random places would hardly tell")
+    assert math.isinf(
+        evaluate.forecast(logged=0.1, drawn=0.1, difference=1.0, overlap=0, places=1, items=2, daily=0)[0][0].days
+    )
