@@ -35,12 +35,12 @@ def kernel(pool: Pool) -> tuple[Callable[[], object], Callable[[], object]]:
     """The compiled ranking of 20, and the same call with nothing to rank."""
 
     def query(state: _layout.ItemArrays) -> Callable[[], object]:
-        arguments = (pool.policy.rule, state, pool._strata.table, pool._t, EVERYTHING, 1, False)
+        arguments = (pool.policy.rule, state, pool._members.table, pool._t, EVERYTHING, 1, False)
         outputs = (np.empty(20, np.int64), np.empty((20, 4), np.int64))
         code = entry(_merge.merge, *arguments, *outputs)
         return lambda: code(*arguments, *outputs)
 
-    return query(pool._store.state), query(_layout.empty(1))
+    return query(pool._store.state), query(_layout.empty(1, 1.0))
 
 
 def full_scan(pool: Pool) -> list[tuple[int, float]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, groupby
 from typing import Any
 
 import numpy as np
@@ -14,11 +14,13 @@ from hypothesis import strategies as st
 from hellinger.events import Event, Logged
 from hellinger.experiment import Pages, Totals
 from hellinger.ledger import RESOLUTIONS, STATES, Ledger, starting
+from hellinger.ledger.looks import lacks_of, ties_of
 
 NAMES = ["a", "b", "c/d", "é"]
 VARIANTS = ["one", "two", "three"]
 SEGMENTS = [None, "tablet"]
 KINDS = ["click", "like", "share"]
+WORTH = [1.0, 0.75, 0.5, 0.25, 0.125]
 POINTS = [0.0, 0.25, 0.5, 1.0]
 TAGS: list[list[str]] = [[], ["x"], ["x", "y"]]
 MORE: list[dict[str, Any]] = [
@@ -48,6 +50,7 @@ class Content:
     gone: dict[str, dict[str, Any]] = field(default_factory=dict)
     n: dict[tuple[str, str], float] = field(default_factory=lambda: defaultdict(float))
     s: dict[tuple[str, str], float] = field(default_factory=lambda: defaultdict(float))
+    worth: dict[tuple[str, str], float] = field(default_factory=lambda: defaultdict(float))
 
 
 def contents(events: Sequence[Logged]) -> dict[str, Content]:
@@ -107,6 +110,8 @@ class Model:
 
     events: Sequence[Logged]
     rounds: dict[tuple[str, str], float] = field(default_factory=lambda: defaultdict(float))
+    worth: dict[tuple[str, str], float] = field(default_factory=lambda: defaultdict(float))
+    looks: dict[tuple[int, int], list[float]] = field(default_factory=dict)
     cells: dict[tuple[str, int, str], list[float]] = field(default_factory=lambda: defaultdict(lambda: [0.0, 0.0, 0.0]))
     rankings: list[Ranking] = field(default_factory=list)
     imported: dict[str, list[float]] = field(default_factory=lambda: defaultdict(lambda: [0.0, 0.0]))
@@ -126,7 +131,7 @@ class Model:
         ranking = Ranking(fields, event.at)
         self.rankings.append(ranking)
         self._add(fields["variant"], event.at, 1, len(fields["items"]) if fields["counted"] else 0, 0)
-        for item in fields["items"]:
+        for position, item in enumerate(fields["items"]):
             content = self.contents.get(item)
             if content is not None and content.since > fields["through"]:
                 content = None
@@ -143,11 +148,28 @@ class Model:
                     ranking.kinds[one.fields["kind"]] += 1
             ranking.earned += min(1.0, points)
             ranking.shown += len(shown)
+            worth = WORTH[min(position, 4)] if fields["counted"] and fields.get("zoned") else len(shown)
+            self._look(fields, position, min(1.0, points))
             for place in places:
                 self.rounds[place] += len(shown)
+                self.worth[place] += worth
                 if content is not None:
                     content.n[place] += len(shown)
+                    content.worth[place] += worth
                     content.s[place] += min(1.0, points)
+
+    def _look(self, fields: dict[str, Any], position: int, earned: float) -> None:
+        """Count what a position earned where it is one of several whose items were in random order."""
+        scores = fields.get("scores", [])
+        alike = [0] * len(scores) if fields.get("random") else scores
+        if not earned or "ties" not in fields:  # an older version did not write them
+            return
+        start = 0
+        for _, run in groupby(alike[:50]):
+            end = start + len(list(run))
+            if start <= position < end and end - start > 1:
+                self.looks.setdefault((start, end), [0.0] * (end - start))[position - start] += earned
+            start = end
 
     def _import(self, event: Logged) -> None:
         fields = event.fields
@@ -158,6 +180,7 @@ class Model:
             places = {(variant, ""), (variant, segment)}
             for place in places:
                 self.rounds[place] += n
+                self.worth[place] += n
             if variant:
                 self._add(variant, min(row["to"] or event.at, event.at), 0, n, s)
                 self.imported[variant][0] += n
@@ -166,6 +189,7 @@ class Model:
             if then is not None and now is not None and then.since == now.since:
                 for place in places:
                     now.n[place] += n
+                    now.worth[place] += n
                     now.s[place] += s
 
     def _add(self, variant: str, at: int, *figures: float) -> None:
@@ -186,6 +210,7 @@ class Model:
         counted = [key for key in ledger.counts if key[0] in {"", *ledger.variants}]
         for key in counted:
             assert ledger.rounds(variants=[key[0]], segment=key[1]) == self.rounds[key]
+            assert ledger.rounds(variants=[key[0]], segment=key[1], lacks=lacks_of(WORTH)) == self.worth[key]
         for name, content in self.contents.items():
             slot = held.slots[name]
             assert held.ids[slot] == name
@@ -197,6 +222,9 @@ class Model:
             for key in counted:
                 n, s = ledger.sums([slot], variants=[key[0]], segment=key[1])
                 assert (n[0], s[0]) == (content.n[key], content.s[key]), (name, key)
+                n, _ = ledger.sums([slot], variants=[key[0]], segment=key[1], lacks=lacks_of(WORTH))
+                assert n[0] == content.worth[key], (name, key)
+        self._check_curve(ledger)
         series = ledger.series
         for variant in {*VARIANTS, *series.totals}:
             zeros = [0.0, 0.0, 0.0]
@@ -208,6 +236,18 @@ class Model:
         self._check_shares(ledger)
         self._check_users(ledger)
         self._check_starts(ledger)
+
+    def _check_curve(self, ledger: Ledger) -> None:
+        """The curve in force is the last that followed the one before it; each was fitted to what was known by then."""
+        assert ledger.looks.rewards == self.looks
+        assert ledger.looks.total == sum(map(sum, self.looks.values()))
+        place, recounted = 0, 0
+        fields: dict[str, Any] = {}
+        for event in self.events:
+            if event.kind == "positions" and event.fields["after"] == place:
+                recounted = recounted if event.fields["worth"] == fields.get("worth", []) else event.seq
+                place, fields = event.seq, event.fields
+        assert ledger.curve == (place, fields | {"recounted": recounted} if place else {})
 
     def _check_shares(self, ledger: Ledger) -> None:
         """Sums of every phase and variant are those of its rankings; the settled ones those of rankings old enough."""
@@ -280,6 +320,8 @@ class Model:
                         others = [v for v, s in content.n if s == segment and v]
                         expected = [sum(column[v, segment] for v in others) for column in (content.n, content.s)]
                         assert [sums[0] for sums in found] == expected, (name, variant, segment)
+                        n, _ = ledger.sums([slot], variants=[starting(variant)], segment=segment, lacks=lacks_of(WORTH))
+                        assert n[0] == sum(content.worth[v, segment] for v in others), (name, variant, segment)
 
     def _check_departed(self, ledger: Ledger) -> None:
         """Of forgotten items, those that had expired count for their group, while it has others."""
@@ -301,7 +343,9 @@ class Model:
             for key in sums:
                 sums[key] = {group: pair for group, pair in sums[key].items() if group in alive}
         assert ledger.departed.items == items
-        found = {key: {g: list(pair) for g, pair in each.items()} for key, each in ledger.departed.sums.items() if each}
+        found = {
+            key: {g: list(pair[:2]) for g, pair in each.items()} for key, each in ledger.departed.sums.items() if each
+        }
         counted = {"", *ledger.variants}
         assert {key: each for key, each in found.items() if key[0] in counted} == {k: v for k, v in sums.items() if v}
 
@@ -319,7 +363,9 @@ class Model:
             assert (held.ids[slot], held["since"][slot]) == ("", 0)
             assert not any(slot in gone for gone in ledger.gone.values())
             for variant, segment in ledger.counts:
-                assert [sums[0] for sums in ledger.sums([slot], variants=[variant], segment=segment)] == [0, 0]
+                for lacks in (None, lacks_of(WORTH)):
+                    sums = ledger.sums([slot], variants=[variant], segment=segment, lacks=lacks)
+                    assert [column[0] for column in sums] == [0, 0]
         numbers = held["tags"][sorted(taken)].tolist()
         assert {held.tags.values[number] for number in numbers} | {()} == set(held.tags.values)
         groups = held["group"][sorted(taken)].tolist()
@@ -370,6 +416,9 @@ _rank = st.tuples(
     st.booleans(),
     st.integers(0, 4),
     st.sampled_from(CONTEXTS),
+    st.lists(st.sampled_from([0.5, 0.25, None]), min_size=3, max_size=3),
+    st.booleans(),
+    st.sampled_from(["cold-start", "fixed", "drawn"]),
 )
 _feedback = st.tuples(
     st.just("feedback"),
@@ -428,12 +477,22 @@ def written(happenings: Sequence[Command]) -> Log:
                 date = held.expires_at if held is not None and right else 1
                 fields = {"id": name, "state": state} | ({"expires_at": date} if state == "expired" else {})
                 log.append(Event.of(f"state/{number}", "state", at, fields))
-            case "rank", variant, segment, items, counted, lag, *context:
+            case "rank", variant, segment, items, counted, lag, *more:
+                rest: list[Any] = [*more, *[None, [], True, "cold-start"][len(more) :]]
+                context, scores, zoned, policy = rest
                 through = max(0, len(log.events) - lag)
                 then = contents(log.events[:through])
                 shown = [item for item in items if item in then]
                 fields = {"variant": variant, "segment": segment, "counted": counted, "through": through}
-                fields |= {"items": shown} | ({"context": context[0]} if context and context[0] else {})
+                fields |= {
+                    "items": shown,
+                    "scores": scores[: len(shown)],
+                    "policy": policy,
+                    "random": policy == "drawn",
+                }
+                fields |= {"zoned": True} if zoned else {}
+                fields |= {"ties": ties} if (ties := ties_of(fields)) and lag < 4 else {}
+                fields |= {"context": context} if context else {}
                 event = log.append(Event.of(f"r{number}", "rank", at, fields))
                 assert event is not None
                 ranks.append(event)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from hellinger.experiment.names import full_name
 from hellinger.ledger import SHOWN, Ledger, spoken_of
 from hellinger.ledger.recovery import differences, fold
 from hellinger.ledger.snapshot import decode, encode
+from hellinger.policies import Prior
 from hellinger.pool import Leaving
 from ledger_model import CONTEXTS, KINDS, MORE, NAMES, SEGMENTS, START, TAGS, Log, Model
 
@@ -173,6 +175,9 @@ def check_ranking(desk: Desk, query: Query, draft: Draft, at: int) -> None:
     eligible -= set(query.exclude)
     assert set(fields["items"]) <= eligible
     assert len(fields["items"]) == len(set(fields["items"])) == len(fields["scores"])
+    neighbours = [one == other for one, other in pairwise(fields["scores"])]
+    drawn = [fields["random"] or (tie and fields["policy"] != "fixed") for tie in neighbours]
+    assert fields.get("ties", 0) == sum(1 << j for j, each in enumerate(drawn) if each)
     if desk.leaving.impressions is None:
         assert len(fields["items"]) == min(query.k, len(eligible))
         for p in fields["propensities"] if isinstance(fields["propensities"], list) else ():
@@ -197,6 +202,7 @@ class Life:
             "leaving": leaving,
             "enough": rng.choice([None, 0, 4]),
             "sticky": rng.random() < 0.5,
+            "positions": rng.choice(["learned", "learned", "none", (1.0, 0.7, 0.3)]),
         }
         forget_after = rng.choice([None, 0, 0, 2 * WINDOW])
         variants = {name: rng.choice(POLICIES) for name in ("one", "two")}
@@ -215,6 +221,8 @@ class Life:
             self.feedback: 8,
             self.bring: 1,
             self.ramp: 1,
+            self.look: 1,
+            self.believe: 2,
             self.flush: 4,
             self.chores: 2,
             self.wait: 3,
@@ -332,6 +340,28 @@ class Life:
         self._note(experiment=experiment, allocation=allocation, common=common)
         place = copy.desk.ledger.phase_place
         copy.write([allocation.draft(self.at, after=place, by="life", name=experiment, common=common)])
+
+    def look(self, copy: Copy) -> None:
+        """Put a curve in force that such a short life could not know; of several after one the log takes the first."""
+        rng = self.rng
+        place, before = copy.desk.ledger.curve
+        looked = [1.0, *(rng.choice([0.75, 0.5, 0.3, 1.0]) for _ in range(rng.randint(0, 4)))]
+        self._note(looked=looked)
+        fields = {"after": place, "rewards": before.get("rewards", 0.0), "looked": looked, "error": [0.1] * len(looked)}
+        fields |= {"worth": looked if rng.random() < 0.8 else [], "writer": "life"}
+        copy.write([Draft.of(f"positions/{place}", "positions", self.at, fields)])
+
+    def believe(self, copy: Copy) -> None:
+        """Put a prior in force by which groups tell much, that such a short life could not know."""
+        rng = self.rng
+        variant, segment = rng.choice(list(copy.desk.variants)), rng.choice(["", "", "tablet"])
+        after = copy.desk.ledger.prior_place(variant, segment)
+        prior = Prior(rng.choice([0.5, 2.0]), 20.0, shares=rng.choice([(), (0.5,), (0.3, 0.4)]))
+        self._note(variant=variant, segment=segment, shares=prior.shares)
+        rounds = copy.desk.ledger.rounds(variants=copy.desk.pools.sources(variant), segment=segment)
+        fields = {"variant": variant, "segment": segment, "after": after, "rounds": rounds, "prior": prior.state()}
+        draft = Draft.of(f"prior/{variant}/{segment}/{after}", "prior", self.at, fields | {"writer": "life"})
+        copy.write([draft])
 
     def flush(self, copy: Copy) -> None:
         copy.flush()

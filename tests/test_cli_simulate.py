@@ -12,10 +12,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import httpx
 import numpy as np
 import pytest
 
 from hellinger.cli import _app
+from hellinger.cli._app import console
+from hellinger.cli._service import answering
+from hellinger.cli.experiment import experiment_table
+from hellinger.client import UnreachableError
+from hellinger.errors import InputError
 from hellinger.lab import Result, simulate
 
 Answer = tuple[int, str, str]
@@ -76,6 +82,32 @@ def test_example_prints_a_table(command: Command) -> None:
     assert "Regret after 300 rounds, 20 runs, 3 arms, bernoulli" in out
     for word in ("hellinger-ucb", "kl-ucb", "ucb1", "best"):
         assert word in out
+
+
+def test_a_row_of_the_table_is_a_line(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    for width, median in ((80, False), (120, True)):
+        monkeypatch.setattr(console, "width", width)
+        _, out, _ = command("simulate", "--means", "beta(1.6,100)x1000", "--horizon", "60000", "--runs", "2")
+        rows = out.splitlines()[1:5]
+        assert [row.split()[0] for row in rows] == ["policy", "hellinger-ucb", "kl-ucb", "ucb1"]
+        assert ("median" in rows[0]) == median
+
+
+def test_one_ranking_that_waits_is_one() -> None:
+    row = {"variant": "a", "requests": 1, "impressions": 2, "reward": 1, "rate": None, "low": 0.0, "high": 1.0}
+    raw = {"variants": [row], "control": "a", "sentence": "Too early.", "next": "", "sample_ratio": None}
+    with console.capture() as captured:
+        console.print(experiment_table(raw | {"open_requests": 1, "guardrail": None}))
+    assert "1 ranking may still be rewarded" in captured.get()
+
+
+def test_a_slow_service_is_not_a_missing_one() -> None:
+    for cause, words in (
+        (httpx.ReadTimeout(""), "has not answered within 60 s"),
+        (httpx.ConnectError(""), "no service"),
+    ):
+        with pytest.raises(InputError, match=words), answering("http://127.0.0.1:9"):
+            raise UnreachableError("the service must answer") from cause
 
 
 def test_arguments_of_policies_arrive(command: Command) -> None:

@@ -207,6 +207,7 @@ def test_every_route_has_a_method(tmp_path: Path) -> None:
             client.phases,
             client.change_experiment,
             client.series,
+            client.positions,
             client.rank,
             lambda: client.add_items([name]),
             lambda: client.item(name),
@@ -536,3 +537,13 @@ def test_an_async_buffer_sends_by_size_and_by_time() -> None:
             buffer.add(*events(1))
 
     asyncio.run(play())
+
+
+def test_positions_are_told(served: Served) -> None:
+    with hellinger.Client(served.url) as client:
+        told = client.positions()
+    assert told.setting == "learned"
+    assert told.worth <= told.impressions
+    assert told.error >= 0
+    assert [row.position for row in told.positions] == list(range(1, len(told.positions) + 1))
+    assert "counts as" in told.sentence

@@ -15,10 +15,9 @@ from scipy.special import betaln
 
 from hellinger import Bandit, Pool, policy, simulate
 from hellinger.lab import replay_table
-from hellinger.policies import Prior, Stratum, fit_prior, next_fit
+from hellinger.policies import Prior, fit_prior, next_fit
 from hellinger.policies.prior import fit_beta, learn
 from hellinger.pool import SegmentedPool
-from hellinger.pool._store import ItemStore
 from hellinger.testing._suite import refused
 from hellinger.world.laws import LAWS
 from hellinger.world.players import PoolPlayer
@@ -131,7 +130,7 @@ def test_the_same_counts_give_the_same_bits_in_any_order_and_grouping() -> None:
         assert fit_prior(s[order], n[order]) == once
         pairs, weight = np.unique(np.stack([s, n]), axis=1, return_counts=True)
         assert fit_prior(*pairs[:, ::-1], items=weight[::-1]) == once
-        assert fit_prior(s[order], n[order], tags=np.zeros(s.size, int), tag_sets=[["x"]]) == once
+        assert fit_prior(s[order], n[order], groups=np.zeros(s.size, int)) == once
         s, n = s / 3, n / 3  # no whole numbers
 
 
@@ -184,9 +183,10 @@ def test_impossible_counts_are_refused(s: list[float], n: list[float], words: li
     refused(lambda: fit_prior(s, n), *words)
 
 
-def test_tags_and_numbers_of_items_must_fit() -> None:
-    refused(lambda: fit_prior([1], [2], tags=[1]), "number of a tag set", "tag_sets=1")
-    refused(lambda: fit_prior([1], [2], tags=[0, 0]), "number of a tag set", "(2,)")
+def test_groups_and_numbers_of_items_must_fit() -> None:
+    refused(lambda: fit_prior([1], [2], groups=[1]), "number of a group", "paths=1")
+    refused(lambda: fit_prior([1], [2], groups=[0, 0]), "number of a group", "(2,)")
+    refused(lambda: fit_prior([1], [2], groups=[0], items=[2]), "each item by itself", "[2]")
     refused(lambda: fit_prior([1], [2], items=[1, 1]), "number of items", "(2,)")
 
 
@@ -230,11 +230,11 @@ def test_only_for_clicks() -> None:
 
 
 def test_a_prior_survives_json_exactly() -> None:
-    prior = Prior(1 / 3, 1e5 + 1 / 7, 2**0.5, 12345.0, (Stratum((), 0.1, 0.3), Stratum(("a", "ü"), 1e-7, 3.0)))
+    prior = Prior(1 / 3, 1e5 + 1 / 7, 2**0.5, 12345.0, (0.1, 0.0, 1 / 3))
     assert Prior.from_state(json.loads(json.dumps(prior.state()))) == prior
-    assert prior.of() == (0.1, 0.3)
-    assert prior.of(["ü", "a"]) == (1e-7, 3.0)
-    assert prior.of(["ü"]) == (1 / 3, 1e5 + 1 / 7)
+    older = prior._asdict() | {"strata": [{"tags": ["a"], "a": 1.0, "strength": 2.0}]}
+    del older["shares"]
+    assert Prior.from_state(older) == prior._replace(shares=())
 
 
 @pytest.mark.parametrize(
@@ -244,9 +244,9 @@ def test_a_prior_survives_json_exactly() -> None:
         ({"a": float("nan")}, ["0 < a < strength", "nan"]),
         ({"focus": 0.0}, ["0 < focus", "0.0"]),
         ({"plays": -1.0}, ["0 <= plays", "-1.0"]),
-        ({"strata": (Stratum(("b", "a"), 1.0, 2.0),)}, ["sorted tag sets", "'b', 'a'"]),
-        ({"strata": (Stratum(("a",), 1.0, 2.0), Stratum(("a",), 1.0, 2.0))}, ["sorted tag sets"]),
-        ({"strata": (Stratum(("a",), 3.0, 2.0),)}, ["0 < a < strength", "3.0"]),
+        ({"shares": (0.5, 0.5)}, ["below 1 together", "(0.5, 0.5)"]),
+        ({"shares": (-0.1,)}, ["none negative", "-0.1"]),
+        ({"shares": (0.1,) * 9}, ["at most 8 shares"]),
     ],
 )
 def test_what_cannot_be_a_prior_is_refused(changes: dict[str, Any], words: list[str]) -> None:
@@ -265,7 +265,7 @@ def test_a_prior_is_refused_where_none_is_learned() -> None:
     for call in (pool.fit, pool.learn, lambda: setattr(pool, "prior", Prior())):
         refused(call, "learns a prior", "kl-ucb")
     refused(lambda: policy("kl-ucb").index([1], [2], prior=Prior()), "learns one", "kl-ucb")
-    refused(lambda: Prior.from_state({"a": 1.0}), "Prior.state()", "strata")
+    refused(lambda: Prior.from_state({"a": 1.0}), "Prior.state()", "strength")
     refused(lambda: Pool(learn="never"), "'auto' or 'given'", "never")  # type: ignore[arg-type]
 
 
@@ -390,153 +390,7 @@ def test_a_bandit_fits_to_the_arms_it_has() -> None:
     assert again.index().tolist() == bandit.index().tolist()
 
 
-# Strata ----------------------------------------------------------------------------------------------
-
-
-def tagged(seed: int, *, sets: list[list[str]], sizes: list[int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rewards, impressions and tag-set numbers of items whose rates differ by tag set."""
-    rng = np.random.default_rng(seed)
-    kinds = np.repeat(np.arange(len(sets)), sizes)
-    n = rng.integers(1, 300, kinds.size).astype(float)
-    rates = rng.beta(1.0 + kinds, 30.0)
-    return rng.binomial(n.astype(int), rates).astype(float), n, kinds
-
-
-def test_strata_are_chosen_from_the_present_counts_alone() -> None:
-    sets = [[], ["x"], ["y", "a"], ["few"]]
-    s, n, kinds = tagged(41, sets=sets, sizes=[700, 500, 900, 499])
-    prior = fit_prior(s, n, tags=kinds, tag_sets=sets)
-    assert [stratum.tags for stratum in prior.strata] == [(), ("a", "y"), ("x",)]
-    for stratum, kind in zip(prior.strata, (0, 2, 1), strict=True):
-        own = fit_prior(s[kinds == kind], n[kinds == kind])
-        assert (stratum.a, stratum.strength) == (own.a, own.strength)
-    assert prior._replace(strata=()) == fit_prior(s, n)
-    # other numbers for the tag sets, another order of the items: the same bits
-    other = [2, 3, 1, 0]
-    order = np.random.default_rng(42).permutation(s.size)
-    renumbered = np.argsort(other)[kinds]
-    assert fit_prior(s[order], n[order], tags=renumbered[order], tag_sets=[sets[k] for k in other]) == prior
-    # an item never shown does not make a tag set large enough
-    more = fit_prior([*s, 0], [*n, 0], tags=[*kinds, 3], tag_sets=sets)
-    assert [stratum.tags for stratum in more.strata] == [(), ("a", "y"), ("x",)]
-
-
-def test_at_most_32_strata_the_largest_first() -> None:
-    sets = [[f"t{number:02}"] for number in range(40)]
-    sizes = [500 + (number % 4) for number in range(40)]
-    s, n, kinds = tagged(43, sets=sets, sizes=sizes)
-    found = [stratum.tags[0] for stratum in fit_prior(s, n, tags=kinds, tag_sets=sets).strata]
-    smallest = [f"t{number:02}" for number in range(0, 40, 4)]
-    assert found == sorted(found)
-    assert set(found) == {name for (name,) in sets} - set(smallest[2:])  # of equals those that sort first
-
-
-def test_a_pool_fits_what_the_arrays_give() -> None:
-    sets = [["x"], [], ["y", "a"]]
-    s, n, kinds = tagged(44, sets=sets, sizes=[700, 600, 550])
-    order = np.random.default_rng(45).permutation(s.size)
-    expected = fit_prior(s, n, tags=kinds, tag_sets=sets)
-    pool = Pool(learn="given", ties="oldest")
-    pool.add(["old"], [7000], [6000], tags=["gone"])
-    pool.add(order, n[order], s[order], tags=[tuple(sets[k]) for k in kinds[order]])
-    pool.remove("old")
-    assert pool.prior == Prior()
-    assert pool.fit() == expected
-    pool.hide(order[:50])
-    assert pool.fit() == expected
-    assert pool.prior == Prior()
-    pool.learn()
-    assert pool.prior == expected
-    plain = Pool(learn="given")
-    plain.add(order, n[order], s[order])
-    assert plain.fit() == fit_prior(s, n)
-    plain.hide(3)
-    assert plain.fit() == fit_prior(s, n)
-
-
-def test_pools_with_equal_counts_and_equal_priors_rank_alike() -> None:
-    """One that has come a long way, and one that is loaded and given the prior."""
-    sets = [["x"], [], ["y", "a"]]
-    s, n, kinds = tagged(46, sets=sets, sizes=[700, 600, 550])
-    tags = [tuple(sets[k]) for k in kinds]
-    rng = np.random.default_rng(47)
-    old = Pool(ties="oldest")
-    old.add(range(s.size), n, s, tags=tags)
-    for _ in range(30):
-        shown = [content.id for content in old.serve(20)]
-        old.record_many(shown, 0, rng.random(20) < 0.1)
-    new = Pool(ties="oldest", learn="given")
-    counts = [old.stats(name) for name in old.ids]
-    new.add(old.ids, [c.impressions for c in counts], [c.rewards for c in counts], tags=tags)
-    assert old.rank(500) != new.rank(500)
-    assert old.prior is not None
-    assert len(old.prior.strata) == 3
-    new.prior = old.prior
-    assert old.rank(s.size) == new.rank(s.size)
-    assert old.explain().rpartition("; ")[2] == new.explain().rpartition("; ")[2]
-    late: dict[str, list[str]] = {"first": ["a", "y"], "second": [], "third": ["z"]}
-    for pool in (old, new):
-        for name, held in late.items():
-            pool.add(name, tags=held)
-    assert old.rank(s.size) == new.rank(s.size)
-    a, strength = old.prior.of(["z"])
-    assert (a, strength) == (old.prior.a, old.prior.strength)
-    new.prior = Prior()
-    old.prior = Prior()
-    assert [old.stats(name).score for name in late] == [new.stats("third").score] * 3
-    assert old.rank(s.size) == new.rank(s.size)
-
-
-def test_a_change_of_strata_moves_only_the_items_concerned(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And the pool ranks as one that was made with that prior, ties included."""
-    rng = np.random.default_rng(5)
-    names = ["a", "b", "c", "d", "e"]
-    n = rng.integers(0, 6, 2000)
-    s = rng.binomial(n, 0.2)
-    kinds = rng.integers(0, 5, n.size)
-    tags = [(names[kind],) for kind in kinds]
-    moves: list[int] = []
-    settle = ItemStore.settle
-
-    def noted(store: ItemStore, slots: Any, done: int = 0) -> None:
-        moves.append(slots.size)
-        settle(store, slots, done)
-
-    pool = Pool("cold-start", learn="given")
-    pool.add(range(n.size), n, s, tags=tags)
-    pool.hide([int(np.flatnonzero(kinds == 1)[0])])
-    before: set[str] = set()
-    for chosen in ("c", "bc", "abc", "acd", "e", "", "abcde", "abcde", "bd"):
-        strata = tuple(Stratum((name,), 1.0, 4.0 + 2.0 * rng.integers(0, 2)) for name in chosen)
-        prior = Prior(1.0, 4.0, 1.0, 100.0, strata)
-        with monkeypatch.context() as patch:
-            patch.setattr(ItemStore, "settle", noted)
-            moves.clear()
-            pool.prior = prior
-        assert sum(moves) == sum(int((kinds == names.index(name)).sum()) for name in before ^ set(chosen))
-        before = set(chosen)
-        fresh = Pool("cold-start", learn="given")
-        fresh.prior = prior
-        fresh.add(range(n.size), n, s, tags=tags)
-        fresh.hide([int(np.flatnonzero(kinds == 1)[0])])
-        for seed in range(3):
-            assert pool.rank(n.size, seed=seed) == fresh.rank(n.size, seed=seed)
-        some = rng.integers(0, n.size, 300)
-        pool.record_many(some, 1)
-        n = n + np.bincount(some, minlength=n.size)
-
-
-def test_a_stratum_ends_with_its_items() -> None:
-    s, n, _ = tagged(48, sets=[["x"], ["y"]], sizes=[600, 600])
-    pool = Pool()
-    pool.add(range(1200), n, s, tags=[("x",)] * 600 + [("y",)] * 600)
-    assert pool.prior is not None
-    assert [stratum.tags for stratum in pool.prior.strata] == [("x",), ("y",)]
-    pool.remove(range(200))
-    pool.learn()
-    assert [stratum.tags for stratum in pool.prior.strata] == [("y",)]
-    assert pool.prior == fit_prior(s[200:], n[200:], tags=[0] * 400 + [1] * 600, tag_sets=[["x"], ["y"]])
-    assert [c.score for c in pool.rank(1000)] == sorted(pool.scores(range(200, 1200)), reverse=True)
+# Segments --------------------------------------------------------------------------------------------
 
 
 def test_segments_have_the_option_too() -> None:
@@ -601,11 +455,12 @@ def test_new_contents_start_from_what_contents_like_them_have_done() -> None:
     assert scores["weak new"] < scores["strong new"]
     assert scores["weak new"] < scores["unknown"]
     assert pool.prior is not None
-    everyone, strong, weak = (a / strength for a, strength in pool.prior.table)
+    priors = [pool.stats(name).prior or (0, 1) for name in ("weak new", "strong new", "unknown")]
+    weak, strong, everyone = (a / strength for a, strength in priors)
     assert weak == pytest.approx(0.01, rel=0.2)
     assert strong == pytest.approx(0.2, rel=0.1)
     assert weak < everyone < strong
-    assert "strong Beta(" in pool.explain()
+    assert "of the variance of click rates between groups" in pool.explain()
     expected = sorted(scores.values(), reverse=True)
     assert list(scores.values()) == expected
     index = [pool.stats(name).score for name in scores]
@@ -625,7 +480,9 @@ def test_the_prior_follows_the_pool() -> None:
 
 @pytest.mark.parametrize("learn", ["auto", "given"])
 def test_a_snapshot_has_the_prior_and_the_schedule(learn: Any, tmp_path: Path) -> None:
-    s, n, kinds = tagged(49, sets=[["x"], ["y"]], sizes=[600, 600])
+    s, n = beta_binomial(49, 1200, 1.6, 100.0)
+    kinds = np.arange(1200) % 2
+    s[kinds == 1] = np.minimum(n, 5 * s)[kinds == 1]
     pool = Pool(learn=learn, ties="oldest")
     pool.add(range(1200), n, s, tags=[("x",) if k else ("y",) for k in kinds])
     pool.learn()

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from hellinger.events import Logged
 from hellinger.ledger import HIDDEN, Ledger, Request, Requests, TimeSeries, UnknownKindError, placed, series
+from hellinger.ledger.looks import ZONES
 from hellinger.ledger.recovery import differences, fold
 from hellinger.ledger.snapshot import decode, encode
 from ledger_model import START, Command, Log, Model, commands, written
@@ -113,6 +114,24 @@ def _note(n: float, s: float, key: tuple[str, str], gone: float = 0.0) -> Callab
     return lambda ledger: ledger.counts[key].add(np.array([0]), np.array([n]), np.array([s]), gone)
 
 
+def _late(slot: int) -> Callable[[Ledger], None]:
+    def change(ledger: Ledger) -> None:
+        counts = ledger.counts["one", ""]
+        late, total = np.zeros((1, len(ZONES) - 1)), counts.late.copy()
+        late[0, 2], total[2] = slot + 1, total[2] - slot
+        counts.set_behind(np.array([0]), counts.behind(np.array([0]), 1) + late, total.tolist())
+
+    return change
+
+
+def _curve(ledger: Ledger) -> None:
+    ledger.curve = 3, {"worth": [1.0, 0.5]}
+
+
+def _look(ledger: Ledger) -> None:
+    ledger.looks.note(0b1, 1, 1.0)
+
+
 def _drop_counts(ledger: Ledger) -> None:
     del ledger.counts["two", "tablet"]
 
@@ -174,6 +193,10 @@ TAMPERINGS = {
     "impression": _note(1, 0, ("one", "")),
     "reward": _note(0, 2.0**-20, ("one", "")),
     "imported": _note(1, 0, ("", "")),
+    "position": _late(0),
+    "position of deleted ones": _late(-1),
+    "curve": _curve,
+    "looks": _look,
     "moved": _move,
     "dropped": _drop_counts,
     "rounds": _note(0, 0, ("one", ""), 1.0),

@@ -537,6 +537,22 @@ def test_a_store_that_is_away_is_said_and_found_again(browser: Any, tmp_path: Pa
 # Pool ----------------------------------------------------------------------------------------------------
 
 
+def test_positions_are_shown_with_what_they_change(browser: Any, tmp_path: Path) -> None:
+    with serving(tmp_path, "--positions", "1, 0.7, 0.5") as service:
+        httpx.post(f"{service.url}/v1/items", json={"items": [{"id": name} for name in "abc"]})
+        assert httpx.post(f"{service.url}/v1/rank", json={"k": 3}).status_code == 200
+        watched = Watched(browser, service.url)
+        page = watched.open("#/pool")
+        page.wait_for_selector("#positions:not([hidden])")
+        said = "An impression at position 3 counts as 0.50 (as set); all 3 impressions so far count as 2."
+        page.wait_for_function("said => document.getElementById('positions-sentence').textContent === said", arg=said)
+        page.wait_for_selector("#positions-chart[data-drawn=true]")
+        page.locator("#positions summary").click()
+        rows = page.locator("#positions-table tbody tr").all_inner_texts()
+        assert [row.split("\t")[-1] for row in rows] == ["1.00", "0.70", "0.50"]
+        watched.close()
+
+
 def test_contents_are_sorted_searched_and_paged(watched: Watched) -> None:
     page = watched.open("#/pool")
     page.wait_for_selector("#pool-table tbody tr")

@@ -33,7 +33,10 @@ BAD: list[tuple[str, Callable[[Pool], object], str]] = [
     ("unknown candidate", lambda p: p.rank(1, among=[1, 999]), "999"),
     ("negative impressions", lambda p: p.record(1, impressions=-1), "-1"),
     ("negative impressions among many", lambda p: p.record_many([1, 2], [1, -3]), r"-3"),
-    ("half an impression", lambda p: p.record(1, impressions=0.5), r"0\.5"),  # type: ignore[arg-type]
+    ("less than no impression", lambda p: p.record(1, impressions=-0.5), r"-0\.5"),
+    ("infinite impressions", lambda p: p.record(1, impressions=math.inf), "inf"),
+    ("a place worth less than nothing", lambda p: p.serve(2, worth=[1, -0.5]), r"-0\.5"),
+    ("places worth nothing said", lambda p: p.serve(2, worth=[]), r"\[\]"),
     ("negative rewards", lambda p: p.record(1, impressions=1, rewards=-1), r"-1\.0"),
     ("more rewards than impressions", lambda p: p.record(0, impressions=1, rewards=100), "rewards=1"),
     ("more rewards among many", lambda p: p.record_many([1, 2, 2], [1, 1, 1], [1, 0, 500]), "rewards=5"),

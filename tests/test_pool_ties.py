@@ -348,21 +348,6 @@ def test_tag_sets_without_items_are_forgotten() -> None:
     assert not pool._tags._having
 
 
-def test_a_prior_belongs_to_its_tags_whatever_their_number() -> None:
-    rng = np.random.default_rng(0)
-    pool = Pool()
-    n = rng.integers(20, 40, 1500)
-    strong = rng.random(1500) < 0.5
-    pool.add(range(1500), n, rng.binomial(n, np.where(strong, 0.3, 0.02)), tags=[["s"] if j else ["w"] for j in strong])
-    assert pool.prior is not None
-    stratum = 1 + [each.tags for each in pool.prior.strata].index(("s",))
-    pool.retag(np.flatnonzero(strong), ["other"])  # which may take over the number of the set that nobody has any more
-    assert not (pool._store.items["stratum"] == stratum).any()
-    assert "s Beta" in pool.explain()
-    pool.retag(0, ["s"])
-    assert pool._store.items["stratum"][0] == stratum
-
-
 # Everything together ------------------------------------------------------------------------------------
 
 

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+from array import array
 from collections import Counter
 from collections.abc import Iterator
 from itertools import count, islice, takewhile
@@ -308,7 +309,7 @@ def test_a_tampered_count_is_found(served: Served, monkeypatch: pytest.MonkeyPat
 
     async def sneak(driver: Driver) -> list[str]:
         ledger = served.service.desk.ledger
-        ledger.counts["ucb1", ""].show([ledger.catalogue.slots["own-1"]])  # nobody was shown it
+        ledger.counts["ucb1", ""].show(array("i", [ledger.catalogue.slots["own-1"]]))  # nobody was shown it
         return []
 
     monkeypatch.setattr(Driver, "_resolve", sneak)

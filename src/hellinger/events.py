@@ -7,8 +7,8 @@ milliseconds since 1970; and a ``body``, JSON text with the fields named here.
 kind        key                          body
 =========== ============================ ===========================================================================
 rank        request                      experiment, variant, policy, version, chance, segment, random, counted, phase,
-                                         since, user, placement, unit, through, items, scores, propensities,
-                                         context: who asked, where that was said
+                                         zoned, since, user, placement, unit, through, items, scores, propensities,
+                                         context: who asked, where that was said; ties
 feedback    request/kind/item            points, late, happened; what the key says is among its fields
 seen        request/seen!/item           request, item
 item        item/token                   id, tags, expires_at, metadata: added, or changed where it was there already;
@@ -16,7 +16,8 @@ item        item/token                   id, tags, expires_at, metadata: added, 
 state       state/token                  id, state: hidden, shown, deleted, expired
 leave       leave/variant/since/item     variant, id, reason, impressions, rewards: left one variant's pool
 import      import/batch                 variant, segment, rows of item, impressions, rewards, from, to
-prior       prior/variant/segment/after  variant, segment, after, rounds, prior, writer: learned of all items
+prior       prior/variant/segment/after  variant, segment, after, rounds, curve, prior, writer: learned of all items
+positions   positions/after              after, rewards, looked, error, worth, writer: how much positions are looked at
 forget      forget/token                 since, writer: expired or deleted items that leave memory, by the places in
                                          the log where they were added
 experiment  experiment/after             name, variants, weights, split, control, placement, share, learning, guardrail,
@@ -25,8 +26,10 @@ experiment  experiment/after             name, variants, weights, split, control
 
 ``through`` is the place in the log up to which the ranking knew the catalogue: an impression belongs to the item
 that bore the name at that place, not to a later one of the same name. ``since`` has the places in the log where the
-items were added, by which other copies count them without reading the rest: what very many rankings have in common
-stands before it. ``after`` is the place of the prior before, or of the phase before, so that only one can follow it.
+items were added, by which other replicas count them without reading the rest: what very many rankings have in common
+stands before it. ``zoned`` says that its impressions are counted by position; ``ties``
+which neighbours are in random order, bit j for positions j and j + 1 from 0. ``after`` is the place of the prior,
+phase or curve before, so that only one can follow it.
 ``unit`` is a hash of the user where users keep their variant, else −1. Every kind that is added to this list has a
 ``writer``, the version that wrote it: an older version, which does not know the kind, says it.
 """

@@ -13,6 +13,9 @@ from hellinger.errors import InputError
 
 __all__ = ["answering", "reached"]
 
+_PATIENCE = 60.0
+"""Seconds for an answer: a policy that a service has not ranked by yet is compiled, half a minute on a slow machine."""
+
 
 @contextmanager
 def answering(url: str) -> Iterator[dict[str, Any]]:
@@ -22,8 +25,12 @@ def answering(url: str) -> Iterator[dict[str, Any]]:
     from hellinger.client import Retry, UnreachableError
 
     try:
-        yield {"timeout": httpx.Timeout(10.0, connect=1.0), "retry": Retry(times=2, patience=1.0)}
-    except UnreachableError:
+        yield {"timeout": httpx.Timeout(_PATIENCE, connect=1.0), "retry": Retry(times=2, patience=1.0)}
+    except UnreachableError as error:
+        if isinstance(error.__cause__, httpx.ReadTimeout):
+            raise InputError(
+                f"{url} has not answered within {_PATIENCE:g} s: see whether it has done what you asked, and try again"
+            ) from None
         raise InputError(
             f"no service answers at {url}: start one with `hellinger serve`, or name its address"
         ) from None

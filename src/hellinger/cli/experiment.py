@@ -134,7 +134,7 @@ def ramp(
     key: _Admin = None,
     json: JsonFlag = False,
 ) -> None:
-    """Give every variant its weight from now on, on all copies of the service; what was learned stays."""
+    """Give every variant its weight from now on, on all replicas of the service; what was learned stays."""
     with reached(url, key) as client:
         _print_phases(client.change_experiment(name, weights=_weights(weights), why=why), json)
 
@@ -294,7 +294,8 @@ def experiment_table(raw: Mapping[str, Any]) -> Group:
             Text(f"The split is off: {check['worst']} has {check['share']:.1%} of requests.", style="red"),
         ]
     if raw["open_requests"]:
-        note = f"{raw['open_requests']:,} rankings may still be rewarded: they are in no rate, interval or lift yet."
+        count = "1 ranking" if raw["open_requests"] == 1 else f"{raw['open_requests']:,} rankings"
+        note = f"{count} may still be rewarded, and so in no rate, interval or lift yet."
         lines += [Text(), Text(note, style="dim")]
     if raw["guardrail"] is not None:
         lines += [Text(), _guardrail_table(raw["guardrail"])]

@@ -242,7 +242,8 @@ def print_result(result: Result) -> None:
         padding=(0, 2, 0, 0),
     )
     table.add_column("policy", style="cyan", no_wrap=True)
-    for name in ("mean ± s.e.", "median", "25–75 %", "99 %", "reward", "behind the best"):
+    wide = console.width >= 100  # a row has one line: where there is no room, the quartiles stand for the median
+    for name in ("mean ± s.e.", *(["median"] if wide else []), "25–75 %", "99 %", "reward", "behind the best"):
         table.add_column(name, justify="right")
     for row in rows:
         gap = "best"
@@ -253,7 +254,7 @@ def print_result(result: Result) -> None:
         table.add_row(
             row["policy"],
             f"{row['mean_regret']:,.1f} ± {row['sem']:.1f}",
-            f"{row['median']:,.1f}",
+            *([f"{row['median']:,.1f}"] if wide else []),
             f"{row['q25']:,.0f}–{row['q75']:,.0f}",
             f"{row['q99']:,.0f}",
             f"{row['mean_reward']:,.0f}",
@@ -261,7 +262,8 @@ def print_result(result: Result) -> None:
         )
     console.print(table)
     speed = result.steps / result.wall_s if result.wall_s > 0.05 else 0.0
-    note = f", {speed / 1e6:,.1f} million rounds a second" if speed else ""
+    rate = f"{speed / 1e6:,.1f} million" if speed >= 1e5 else f"{speed:,.0f}"
+    note = f", {rate} rounds a second" if speed else ""
     console.print(
         "[dim]Behind the best: run by run on the same rewards, ± 95 %; (?) where that is not clearly more than 0.[/]",
         highlight=False,

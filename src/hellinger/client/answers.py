@@ -23,6 +23,8 @@ __all__ = [
     "LiveMessage",
     "NewItem",
     "Outcome",
+    "Position",
+    "Positions",
     "RankedItem",
     "Ranking",
     "Rejected",
@@ -397,3 +399,41 @@ class Health(_Answer):
 
 def _time(text: str | None) -> datetime | None:
     return None if text is None else datetime.fromisoformat(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Position(_Answer):
+    """A position of rankings: how much it is looked at, with a 95 % interval, and what an impression counts there."""
+
+    position: int
+    looked: float | None
+    low: float | None
+    high: float | None
+    worth: float
+
+
+@dataclass(frozen=True, slots=True)
+class Positions:
+    """How much positions are looked at, relative to the first, and what that changes."""
+
+    setting: str
+    known: bool
+    """Whether what was learned is known well enough to be used."""
+    rewards: float
+    """In random order, that it was last learned from."""
+    effect: float
+    """How far the curve is from a flat one: root mean square of its logarithm."""
+    error: float
+    """The same of its standard error: known if the effect is more than twice that."""
+    impressions: float
+    worth: float
+    """What all impressions so far count together, for what the algorithms learn."""
+    sentence: str
+    positions: tuple[Position, ...]
+
+    @classmethod
+    def of(cls, raw: Mapping[str, Any]) -> Positions:
+        """The answer as it came."""
+        rows = tuple([Position.of(row) for row in raw["positions"]])
+        rest = {f.name: raw[f.name] for f in fields(cls) if f.name != "positions"}
+        return cls(**rest, positions=rows)

@@ -25,6 +25,7 @@ from hellinger.client.answers import (
     ItemHistory,
     NewItem,
     Outcome,
+    Positions,
     Ranking,
     Series,
 )
@@ -46,7 +47,8 @@ __all__ = [
     "impressions",
     "item",
 ]
-__all__ += ["import_counts", "live", "page", "phases", "rank", "series", "start_experiment", "unhide", "window"]
+__all__ += ["import_counts", "live", "page", "phases", "positions", "rank", "series", "start_experiment", "unhide"]
+__all__ += ["window"]
 
 T = TypeVar("T")
 Resolution = Literal["minute", "hour", "day"]
@@ -373,6 +375,11 @@ def window(since: datetime | None, until: datetime | None) -> dict[str, str]:
     """A stretch of time as the service's routes take it."""
     ends = {"since": _moment(since), "until": _moment(until)}
     return {name: text for name, text in ends.items() if text is not None}
+
+
+def positions() -> Call[Positions]:
+    """How much each position of rankings is looked at, with its certainty, and what an impression counts there."""
+    return Call("GET", "/v1/positions", Positions.of)
 
 
 def health() -> Call[Health]:

@@ -156,6 +156,7 @@ class Client:
     change_experiment = _blocking(calls.change_experiment)
     end_experiment = _blocking(calls.end_experiment)
     series = _blocking(calls.series)
+    positions = _blocking(calls.positions)
     health = _blocking(calls.health)
     live = _blocking(calls.live)
 
@@ -318,6 +319,7 @@ class AsyncClient:
     change_experiment = _awaited(calls.change_experiment)
     end_experiment = _awaited(calls.end_experiment)
     series = _awaited(calls.series)
+    positions = _awaited(calls.positions)
     health = _awaited(calls.health)
     live = _awaited(calls.live)
 

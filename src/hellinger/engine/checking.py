@@ -33,7 +33,7 @@ async def portrait(service: Service) -> AsyncIterator[bytes]:
     """Everything that the service ranks by, as JSON lines; each line says which place in the log it is of.
 
     The first line has the rules by which pools are made of a ledger, and the totals; each other one has a pool. A line
-    also has this copy's own rankings that the log does not have yet, and the time up to which items have expired.
+    also has this replica's own rankings that the log does not have yet, and the time up to which items have expired.
 
     A pool is copied at one moment. The text is made of the copy afterwards, ``ITEMS`` at a time: rankings go on.
     """
@@ -42,6 +42,7 @@ async def portrait(service: Service) -> AsyncIterator[bytes]:
         "variants": desk.variants,
         "shared": sorted(desk.pools.shared),
         "enough": settings.segment_enough,
+        "positions": settings.positions,
         "leaving": list(desk.leaving),
         "totals": desk.ledger.series.totals,
         "items": len(desk.ledger.catalogue),
@@ -78,6 +79,7 @@ async def portrait(service: Service) -> AsyncIterator[bytes]:
                         "through": ranking.through,
                         "items": list(ranking.items),
                         "counted": ranking.counted,
+                        "zoned": ranking.zoned,
                     }
                     for name, ranking in desk.state.overlay.rankings.items()
                 ],
@@ -174,7 +176,7 @@ def _advance(store: Store, ledger: Ledger, seq: int, progress: Progress | None) 
 
 
 def _state(ledger: Ledger, rules: Mapping[str, Any], part: Mapping[str, Any]) -> State:
-    """What a copy would be, by the log and its own rankings that the log does not have yet: with one pool alone."""
+    """What a replica would be, by the log and its own rankings that the log does not have yet: with one pool alone."""
     variant = part["pool"]["variant"]
     state = State(
         ledger,
@@ -182,6 +184,7 @@ def _state(ledger: Ledger, rules: Mapping[str, Any], part: Mapping[str, Any]) ->
         segments=[part["pool"]["segment"]],
         shared=rules["shared"],
         enough=rules["enough"],
+        positions=rules.get("positions", "none"),
         leaving=Leaving(*rules["leaving"]),
     )
     for each in part["pending"]:

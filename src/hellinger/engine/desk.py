@@ -16,6 +16,7 @@ import numpy as np
 import orjson
 
 from hellinger.engine import learning as learned
+from hellinger.engine import positions as places
 from hellinger.engine.dates import Dates
 from hellinger.engine.drafts import WRITER, Draft, DraftRow, FeedbackRow, Query, Sorted, item_draft, state_draft
 from hellinger.engine.draws import Draws
@@ -29,6 +30,7 @@ from hellinger.events import Logged, new_request, new_token
 from hellinger.experiment import Split
 from hellinger.ledger import MAIN, Floats, Ledger, Request, UnknownKindError, placed
 from hellinger.ledger.ledger import Placed
+from hellinger.ledger.looks import ties_of
 from hellinger.ledger.modelled import Modelled, has_model, split_model, warm
 from hellinger.pool import Leaving, Ranked
 
@@ -68,6 +70,9 @@ class Desk:
         Share of rankings drawn uniformly at random, for evaluation offline.
     forget_after
         Milliseconds after which an item that expired or was deleted leaves memory; None for never.
+    positions
+        What an impression is worth at each position: ``"learned"`` from the log, once known well enough; ``"none"``
+        for one each; or figures. Confirmed impressions are worth one each: they were looked at.
     seed
         With the state it fixes the choice of variants, the rankings drawn, and the order of ties.
     """
@@ -86,6 +91,7 @@ class Desk:
         max_kinds: int = 16,
         random_share: float = 0.0,
         forget_after: int | None = None,
+        positions: places.Setting = "learned",
         seed: int | None = None,
         enough: float | None = None,
         leaving: Leaving | None = None,
@@ -100,7 +106,8 @@ class Desk:
         """The catalogue's version when items were last to be forgotten: one event at a time is on its way."""
         self.seed = secrets.randbits(64) if seed is None else seed
         self.leaving = (leaving or Leaving()).check()
-        self._rules = counted, random_share, window, self.weights, enough, leaving
+        self.positions = positions
+        self._rules = counted, random_share, window, self.weights, enough, leaving, positions
         split = split or Split(dict.fromkeys(variants, 1.0))
         self._salt = split.salt
         self._first = {
@@ -113,7 +120,9 @@ class Desk:
         }
         """What is played where the log has no phase."""
         self._play(ledger)
-        self.state = State(ledger, dict(self.variants), shared=self._shared, enough=enough, leaving=leaving)
+        self.state = State(
+            ledger, dict(self.variants), shared=self._shared, enough=enough, leaving=leaving, positions=positions
+        )
         self.segments = set(ledger.segments)
         """Segments that have been asked for."""
         self.named: dict[str, dict[str, Any]] = {}
@@ -219,6 +228,7 @@ class Desk:
             "random": drawn,
             "counted": self.counted,
             "phase": phase,
+            "zoned": True,
             "since": ledger.catalogue["since"][chosen].tolist() if chosen else [],  # after what many have in common
             "user": query.user,
             "placement": query.placement,
@@ -228,6 +238,8 @@ class Desk:
             "scores": scores,
             "propensities": propensities,
         }
+        if ties := ties_of(fields):
+            fields["ties"] = ties
         if query.context:
             fields["context"] = query.context
         if name is not None:
@@ -247,6 +259,8 @@ class Desk:
                 phase=phase,
                 unit=unit,
                 context=orjson.dumps(query.context).decode() if query.context else None,
+                zoned=True,
+                ties=ties,
             )
             state.open(rid, request, served=count and self.random_share == 0)
         return Draft.of(rid, "rank", at, fields)
@@ -338,8 +352,8 @@ class Desk:
         """Drafts of what time itself does: items that expire, that have left a pool, and that are to be forgotten.
 
         Not of everything at once where it is much: ask again while there are any. Without ``expired`` items expire in
-        memory alone: another copy logs that, and what is to be forgotten. Of an item that leaves a pool the log takes
-        one event, whoever writes it.
+        memory alone: another replica logs that, and what is to be forgotten. Of an item that leaves a pool the log
+        takes one event, whoever writes it.
         """
         self.state.expire(at)
         catalogue = self.ledger.catalogue
@@ -373,13 +387,16 @@ class Desk:
             self.pools.sweep()
 
     def learn(self, at: int) -> list[Draft]:
-        """Drafts of priors that are due to be fitted anew."""
-        return [learned.fit(wanted, at) for wanted in learned.due(self.state)]
+        """Drafts of priors that are due to be fitted anew, and of how much positions are looked at."""
+        drafts = [learned.fit(wanted, at) for wanted in learned.due(self.state)]
+        if places.due(self.ledger):
+            drafts.append(places.draft(self.ledger.looks.rewards, self.ledger.curve, at))
+        return drafts
 
     # The log ------------------------------------------------------------------------------------------
 
     def commit(self, events: Sequence[Logged], thread: Iterable[Logged] = (), own: Iterable[Placed] = ()) -> None:
-        """Apply what the log has got, in its order: events of others, then drafts of this copy with their places.
+        """Apply what the log has got, in its order: events of others, then drafts of this replica with their places.
 
         ``thread`` recalls rankings that the others' events refer to.
         """
@@ -393,7 +410,7 @@ class Desk:
             self._follow()
 
     def commit_own(self, events: Iterable[Placed]) -> None:
-        """:meth:`commit` with drafts of this copy alone."""
+        """:meth:`commit` with drafts of this replica alone."""
         self.commit((), (), events)
 
     def forget(self, drafts: Iterable[DraftRow]) -> None:

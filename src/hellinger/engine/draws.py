@@ -20,7 +20,7 @@ def _mix(z: int) -> int:
 class Draws:
     """The draws of one ranking: the same for the same seed, place in the log and number since that place.
 
-    A copy rebuilt from the log goes on with the draws that the running one would have made.
+    A replica rebuilt from the log goes on with the draws that the running one would have made.
     """
 
     __slots__ = ("_state",)

@@ -1,4 +1,4 @@
-"""Experiments of a running service: begun, changed and ended by events of the log, on all copies at once."""
+"""Experiments of a running service: begun, changed and ended by events of the log, on all replicas at once."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class Experiments:
         weights: Mapping[str, float] | None = None,
         **changes: Any,
     ) -> bool:
-        """Begin another phase of an experiment, on all copies, unless nothing would change.
+        """Begin another phase of an experiment, on all replicas, unless nothing would change.
 
         False where another phase than ``after`` is in force, but for the one that was asked for, or where somebody else
         has begun one at this moment. For ``begin`` see :meth:`start`: it is about variants that are new.

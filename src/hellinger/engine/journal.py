@@ -32,7 +32,7 @@ ENOUGH = 1000
 READ = 1_000
 """Events of others that are read and applied at once: rankings wait meanwhile."""
 FAR = 5 * READ
-"""Events that a copy may be behind the log and still be fit to rank."""
+"""Events that a replica may be behind the log and still be fit to rank."""
 
 
 HASTE = 8
@@ -41,8 +41,9 @@ SLICE = 250
 """Events that are applied at once, while rankings wait: a millisecond or two."""
 _KIND = operator.attrgetter("kind")
 _LIGHT = {"rank", "feedback", "seen"}
-"""Kinds of events that take some microseconds each. Of this copy's own as many are applied at once as are written, of
-others' as many as are read, if no ranking was made here since the last ones: 1,000 take a quarter less than 4 × 250."""
+"""Kinds of events that take some microseconds each. Of this replica's own as many are applied at once as are written,
+of others' as many as are read, if no ranking was made here since the last ones: 1,000 take a quarter less than 4 × 250.
+"""
 
 
 async def pause(begun: float) -> None:
@@ -96,7 +97,7 @@ class _Written(NamedTuple):
 
 
 class _Batch:
-    """What the log has got: events of others, and after them entries of this copy with their places."""
+    """What the log has got: events of others, and after them entries of this replica with their places."""
 
     __slots__ = (
         "_events",
@@ -146,7 +147,7 @@ class _Batch:
     def apply(self, desk: Desk) -> bool:
         """Apply a slice; whether it was the last."""
         size = self._size
-        if self._follows and not desk.state.made:  # this copy is not ranking: nobody waits for the larger slice
+        if self._follows and not desk.state.made:  # this replica is not ranking: nobody waits for the larger slice
             size = READ
         events, thread = self._events[:size], self._thread
         self._events, self._thread = self._events[size:], []
@@ -167,7 +168,7 @@ class Journal:
 
     An entry is *lasting* if its effect is there already (a ranking that was answered): it is tried until it succeeds.
     Any other fails when the store is away, and the caller gets the error. It may be in the log all the same, where the
-    answer of the store was lost; then it takes effect like what other copies have written.
+    answer of the store was lost; then it takes effect like what other replicas have written.
 
     If the desk fails to apply what the log has, no answer says that anything took effect: ``failure`` has the error,
     everything is refused, and ``on_failure`` is called, whose part it is to make a new desk from the log and to
@@ -282,7 +283,7 @@ class Journal:
         return waiter
 
     def look(self) -> asyncio.Future[list[int | None]]:
-        """See what other copies have written, without waiting for the next look."""
+        """See what other replicas have written, without waiting for the next look."""
         waiter: asyncio.Future[list[int | None]] = self._loop.create_future()
         self._require_desk()
         if self.away:

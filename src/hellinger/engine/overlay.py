@@ -1,4 +1,4 @@
-"""A copy's own rankings that the log does not have yet: counted already, beside what the log says."""
+"""A replica's own rankings that the log does not have yet: counted already, beside what the log says."""
 
 from __future__ import annotations
 
@@ -6,48 +6,69 @@ from array import array
 from collections.abc import Callable, Iterable
 
 import numpy as np
-import numpy.typing as npt
 
 from hellinger._arrays import grown
 from hellinger.ledger import Floats, Request, Slots, joined
+from hellinger.ledger.looks import zones_of
 
-__all__ = ["Overlay"]
+__all__ = ["Overlay", "Worth"]
 
 _MOST = 500
 """Rankings that may wait to be counted."""
 
 
+class Worth:
+    """What an impression is worth at each position, by what it lacks to one in each zone but the first."""
+
+    def __init__(self, lacks: Floats | None = None) -> None:
+        self.lacks = lacks
+        """None where each is worth one."""
+        self._known: dict[int, Floats] = {}
+
+    def of(self, size: int) -> Floats:
+        """The worth at each of so many positions; not to be changed."""
+        if size not in self._known:
+            lacks = np.zeros(1) if self.lacks is None else np.concatenate([[0.0], self.lacks])
+            self._known[size] = 1.0 - lacks[zones_of(size) if self.lacks is not None else np.zeros(size, np.int64)]
+        return self._known[size]
+
+
+_ONE = Worth()
+
+
 class _Shown:
-    """How often each item was shown, by slot; what is added and removed is counted when it is asked for, or is much."""
+    """What each item's impressions are worth, by slot; what comes and goes is counted when asked for, or when much."""
 
     __slots__ = ("_less", "_more", "_n", "rounds")
 
     def __init__(self) -> None:
-        self._n: npt.NDArray[np.intc] = np.zeros(0, np.intc)
-        self.rounds = 0
-        self._more: list[array[int]] = []
-        self._less: list[array[int]] = []
+        self._n: Floats = np.zeros(0)
+        self.rounds = 0.0
+        self._more: list[tuple[array[int], Floats]] = []
+        self._less: list[tuple[array[int], Floats]] = []
 
-    def add(self, slots: array[int]) -> None:
-        self.rounds += len(slots)
-        self._more.append(slots)
+    def add(self, slots: array[int], worth: Floats) -> None:
+        self.rounds += float(worth.sum())
+        self._more.append((slots, worth))
 
-    def remove(self, slots: array[int]) -> None:
-        self.rounds -= len(slots)
-        self._less.append(slots)
+    def remove(self, slots: array[int], worth: Floats) -> None:
+        self.rounds -= float(worth.sum())
+        self._less.append((slots, worth))
         if len(self._less) > _MOST:
             self._count()
 
     def _count(self) -> None:
-        for parts, amount in ((self._more, np.intc(1)), (self._less, np.intc(-1))):
+        for parts, sign in ((self._more, 1.0), (self._less, -1.0)):
             if parts:
-                slots = joined(parts)
-                slots = slots[slots >= 0]  # an item that was asked for may be unknown to a new ledger
+                slots = joined([slots for slots, _ in parts])
+                worth = sign * np.concatenate([worth for _, worth in parts])
+                if slots.min() < 0:  # an item that was asked for may be unknown to a new ledger
+                    slots, worth = slots[slots >= 0], worth[slots >= 0]
                 self._n = grown(self._n, int(slots.max(initial=-1)) + 1)
-                np.add.at(self._n, slots, amount)
+                np.add.at(self._n, slots, worth)
                 parts.clear()
 
-    def of(self, slots: Slots) -> npt.NDArray[np.intc]:
+    def of(self, slots: Slots) -> Floats:
         self._count()
         self._n = grown(self._n, int(slots.max(initial=-1)) + 1)
         return self._n[slots]
@@ -63,6 +84,7 @@ class Overlay:
     def __init__(self) -> None:
         self.rankings: dict[str, Request] = {}
         """By name; all of them count."""
+        self.worth = _ONE
         self._shown: dict[tuple[str, str], _Shown] = {}
 
     def __len__(self) -> int:
@@ -78,7 +100,7 @@ class Overlay:
             for key in _keys(ranking):
                 if key not in self._shown:
                     self._shown[key] = _Shown()
-                self._shown[key].add(ranking.slots)
+                self._shown[key].add(ranking.slots, self._worth(ranking))
 
     def remove(self, name: str) -> bool:
         """Count a ranking no longer, for the ledger does; whether it was here."""
@@ -87,7 +109,7 @@ class Overlay:
             return False
         if ranking.counted and ranking.slots:
             for key in _keys(ranking):
-                self._shown[key].remove(ranking.slots)
+                self._shown[key].remove(ranking.slots, self._worth(ranking))
         return True
 
     def look_up(self, slots_of: Callable[[Request], object]) -> None:
@@ -97,15 +119,24 @@ class Overlay:
             slots_of(ranking)
             self.add(name, ranking)
 
-    def rounds(self, variants: Iterable[str], segment: str = "") -> int:
-        """Impressions of some variants, in one segment or in all traffic."""
+    def set_worth(self, worth: Worth) -> None:
+        """Let impressions be worth something else."""
+        rankings, self.rankings, self._shown, self.worth = self.rankings, {}, {}, worth
+        for name, ranking in rankings.items():
+            self.add(name, ranking)
+
+    def _worth(self, ranking: Request) -> Floats:
+        return (self.worth if ranking.zoned else _ONE).of(len(ranking.slots))
+
+    def rounds(self, variants: Iterable[str], segment: str = "") -> float:
+        """What the impressions of some variants are worth, in one segment or in all traffic."""
         return sum(self._shown[key].rounds for name in variants if (key := (name, segment)) in self._shown)
 
     def add_to(self, n: Floats, slots: Slots, variants: Iterable[str], segment: str = "") -> None:
-        """Add the impressions of these items to an array."""
+        """Add what the impressions of these items are worth to an array."""
         for name in variants:
             shown = self._shown.get((name, segment))
-            if shown is not None and shown.rounds:
+            if shown is not None:
                 n += shown.of(slots)
 
 

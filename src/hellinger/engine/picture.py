@@ -1,4 +1,4 @@
-"""What every pool ranks by, number by number: to compare a running copy with one that is rebuilt from the log."""
+"""What every pool ranks by, number by number: to compare a running replica with one that is rebuilt from the log."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class Arranged(NamedTuple):
 
 
 def differences(running: Mapping[str, Any], rebuilt: Mapping[str, Any], leave_out: Iterable[str] = ()) -> Iterator[str]:
-    """Where two pictures of one pool differ, as sentences: what the running copy has, and what its log says.
+    """Where two pictures of one pool differ, as sentences: what the running replica has, and what its log says.
 
     ``leave_out`` are items that have left the running pool by themselves, which the log is about to know.
     """
@@ -116,7 +116,7 @@ def differences(running: Mapping[str, Any], rebuilt: Mapping[str, Any], leave_ou
     if running["items"] != rebuilt["items"]:
         one, other = set(running["items"]), set(rebuilt["items"])
         for name in sorted((one ^ other).difference(leave_out)):
-            yield f"item {name!r} {where} is in the {'running copy' if name in one else 'log'} only"
+            yield f"item {name!r} {where} is in the {'running replica' if name in one else 'log'} only"
         if one == other:
             yield f"the items' order {where} is not the log's"
     mine, theirs = _rows(running), _rows(rebuilt)

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
-from hellinger.engine import learning
+from hellinger.engine import learning, positions
 from hellinger.engine.allocation import Allocation
 from hellinger.engine.counters import Counters
 from hellinger.engine.desk import Desk
@@ -64,8 +64,8 @@ class Status(NamedTuple):
     """Whether rankings can be had, and what is wrong.
 
     ``name`` is ``ready``; ``degraded`` while the store is away (rankings come from memory alone, and feedback is
-    refused), memory is made anew from the log, or this copy is far behind it; ``refusing`` where the log needs a newer
-    version.
+    refused), memory is made anew from the log, or this replica is far behind it; ``refusing`` where the log needs a
+    newer version.
     """
 
     name: str
@@ -322,7 +322,7 @@ class Service:
         return added, len(drafts) - added, len(names) - len(drafts)
 
     async def slot(self, item: str) -> int | None:
-        """The slot of an item. Where it is not known, another copy may have added it a moment ago."""
+        """The slot of an item. Where it is not known, another replica may have added it a moment ago."""
         known = self.desk.ledger.catalogue.slots
         if item not in known:
             await self._look()
@@ -444,13 +444,18 @@ class Service:
         return self.desk.chores(now(), expired=self.leads)
 
     async def learn(self) -> None:
-        """Fit the priors that are due, in another thread; each is in force once the log has it."""
+        """Fit priors and the curve of positions where due, in another thread; each is in force once the log has it."""
         if not self.leads:
             return
         for wanted in learning.due(self.desk.state):
             if self.journal.away:
                 return
             draft = await asyncio.to_thread(learning.fit, wanted, now())
+            await self.journal.write((draft,))
+        ledger = self.desk.ledger
+        if positions.due(ledger) and not self.journal.away:
+            looks = {stretch: list(rewards) for stretch, rewards in ledger.looks.rewards.items()}
+            draft = await asyncio.to_thread(positions.draft, looks, ledger.curve, now())
             await self.journal.write((draft,))
 
     # After a failure ----------------------------------------------------------------------------------
@@ -503,6 +508,7 @@ def make_desk(settings: Settings, ledger: Ledger, salt: bytes, *, seed: int | No
         weights=settings.weights,
         max_kinds=settings.max_kinds,
         random_share=settings.random_share,
+        positions=settings.positions,
         forget_after=None if settings.forget_hours is None else round(settings.forget_hours * HOUR),
         seed=seed if settings.seed is None else settings.seed,
         enough=settings.segment_enough,

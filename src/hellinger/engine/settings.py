@@ -133,6 +133,11 @@ class Settings(BaseModel):
     random_share: float = _setting(
         "Experiment", 0.0, "Share of rankings in uniformly random order, for evaluation offline.", ge=0, le=1
     )
+    positions: Literal["learned", "none"] | tuple[float, ...] = _setting(
+        "Experiment",
+        "learned",
+        "What an impression is worth by its position: 'learned' once known well enough, 'none' for 1 each, or a list.",
+    )
     seed: int | None = _setting("Experiment", None, "Seed of random choices; none: a new one at each start.", ge=0)
 
     # Pool -------------------------------------------------------------------------------------------
@@ -205,7 +210,7 @@ class Settings(BaseModel):
         "Limits", 1, "Most exports at the same time, each in a process of its own; beyond, 429.", ge=1
     )
     max_tags: int = _setting("Limits", 100, "Most tags of an item, or in `tags` of a ranking's body.", ge=0)
-    max_group_levels: int = _setting("Limits", 8, "Most levels of an item's `group`, from broad to narrow.", ge=0)
+    max_group_levels: int = _setting("Limits", 8, "Most levels of an item's `group`, from broad to narrow.", ge=0, le=8)
     max_features: int = _setting(
         "Limits", 64, "Most fields in the `features` of an item, or a ranking's `context`.", ge=0
     )
@@ -236,7 +241,7 @@ class Settings(BaseModel):
         "Durability", None, "Days after which events are compacted into counts; none: kept for good.", gt=0
     )
     poll_ms: int = _setting(
-        "Durability", 250, "Milliseconds between two looks at what other copies have logged.", ge=10, le=60_000
+        "Durability", 250, "Milliseconds between two looks at what other replicas have logged.", ge=10, le=60_000
     )
     drain_seconds: int = _setting(
         "Durability", 10, "Seconds that requests under way have to finish when the service is stopped.", ge=0
@@ -320,6 +325,25 @@ class Settings(BaseModel):
     @classmethod
     def _read_table(cls, value: Any) -> Any:
         return json_or(value, pairs) if isinstance(value, str) else value
+
+    @field_validator("positions", mode="before")
+    @classmethod
+    def _read_positions(cls, value: Any) -> Any:
+        if value is None:
+            return "none"
+        if isinstance(value, str) and value not in ("learned", "none"):
+            given = json_or(value, lambda text: text.split(","))
+            require(isinstance(given, list), "positions is learned, none or a list of numbers", positions=value)
+            value = given
+        if isinstance(value, (list, tuple)):
+            try:
+                figures = tuple(float(each) for each in value)
+            except (TypeError, ValueError):
+                figures = ()
+            good = bool(figures) and figures[0] == 1 and all(0 < each <= 1 for each in figures)
+            require(good, "positions is learned, none or numbers from 1 on, 0 < each <= 1", positions=value)
+            return figures
+        return value
 
     @field_validator("variant_weights")
     @classmethod

@@ -1,4 +1,4 @@
-"""What a copy of the service knows: the fold of the log, and its own rankings that the log does not have yet."""
+"""What a replica of the service knows: the fold of the log, and its own rankings that the log does not have yet."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable
 from hellinger.engine.dates import Dates
 from hellinger.engine.overlay import Overlay
 from hellinger.engine.pools import LEARN, Pools
+from hellinger.engine.positions import Setting
 from hellinger.ledger import Changes, Ledger, Request, joined
 from hellinger.ledger.ledger import Placed
 from hellinger.pool import Leaving
@@ -34,6 +35,7 @@ class State:
         enough: float | None = None,
         leaving: Leaving | None = None,
         segments: Collection[str] | None = None,
+        positions: Setting = "learned",
     ) -> None:
         by_pool = None if leaving is None else leaving._replace(age=None)
         age = None if leaving is None or leaving.age is None else round(leaving.age * HOUR)
@@ -49,6 +51,7 @@ class State:
             enough=enough,
             leaving=by_pool,
             segments=segments,
+            positions=positions,
         )
         self.made = 0
         """Rankings made since the log was last applied, those included that count only when the log has them."""

@@ -156,7 +156,7 @@ class LearnedThompson(CountsPlayer):
         if self._prior.plays + self.rounds - self._fitted >= next_fit(self._prior.plays):
             a, b = fit_beta(self.sums, self.pulls, np.ones(self.sums.size))
             self._prior, self._fitted = Prior(a, a + b, plays=float(self.pulls.sum())), self.rounds
-        _thompson(self._rule.family, self.sums, self.pulls, *self._prior.of(), self._rng, self._index)
+        _thompson(self._rule.family, self.sums, self.pulls, *self._prior[:2], self._rng, self._index)
 
 
 @jit

@@ -35,9 +35,11 @@ class Changes:
         Variants and segments with another prior.
     phase
         Whether a phase of the experiment has begun.
+    curve
+        Whether another curve says how much positions are looked at.
     """
 
-    __slots__ = ("counted", "departed", "described", "forgotten", "items", "phase", "priors", "rankings")
+    __slots__ = ("counted", "curve", "departed", "described", "forgotten", "items", "phase", "priors", "rankings")
 
     def __init__(self) -> None:
         self.items: set[int] = set()
@@ -48,3 +50,4 @@ class Changes:
         self.counted: defaultdict[tuple[str, str], list[Slots]] = defaultdict(list)
         self.priors: set[tuple[str, str]] = set()
         self.phase = False
+        self.curve = False

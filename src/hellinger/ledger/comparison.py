@@ -9,6 +9,7 @@ import numpy as np
 
 from hellinger.ledger.catalogue import STATES
 from hellinger.ledger.ledger import Ledger
+from hellinger.ledger.looks import ZONES
 
 __all__ = ["differences"]
 
@@ -39,6 +40,10 @@ def _differences(one: Ledger, other: Ledger) -> Iterator[str]:
         rounds = [ledger.rounds(variants=[key[0]], segment=key[1]) for ledger in (one, other)]
         if rounds[0] != rounds[1]:
             yield f"all impressions in {key}: {rounds[0]} and {rounds[1]}"
+        late = [_late(ledger, key, slots) for ledger, slots in ((one, here[both]), (other, there[both]))]
+        for j in np.flatnonzero((late[0] != late[1]).any(axis=1)).tolist():
+            name = shared[j] if j < len(shared) else "all items"
+            yield f"positions of {name!r} in {key}: {late[0][j].tolist()} and {late[1][j].tolist()}"
     for key in sorted(set(one.priors) | set(other.priors)):
         if one.priors.get(key) != other.priors.get(key):
             yield f"prior of {key}: {one.priors.get(key)} and {other.priors.get(key)}"
@@ -46,11 +51,25 @@ def _differences(one: Ledger, other: Ledger) -> Iterator[str]:
         a, b = one.models.of.get(name), other.models.of.get(name)
         if a is None or b is None or a.digest() != b.digest():
             yield f"what the model of {name!r} has learned is not the same"
+    if one.curve != other.curve:
+        yield f"how much positions are looked at: {one.curve} and {other.curve}"
+    if one.looks.as_json() != other.looks.as_json():
+        yield f"rewards by position: {one.looks.as_json()} and {other.looks.as_json()}"
     if one.departed.as_json() != other.departed.as_json():
         yield f"forgotten items of groups: {one.departed.as_json()} and {other.departed.as_json()}"
     if one.phases != other.phases:
         yield f"phases: {one.phases} and {other.phases}"
     yield from _over_time(one, other)
+
+
+def _late(ledger: Ledger, key: tuple[str, str], slots: Any) -> Any:
+    """Impressions of these items, and of all, in each zone but the first."""
+    out, counts = np.zeros((slots.size + 1, len(ZONES) - 1)), ledger.counts.get(key)
+    if counts is not None:
+        late = counts.behind(slots, len(ledger.catalogue.ids))
+        out[: len(late)] = late
+        out[-1] = counts.late
+    return out
 
 
 def _items(one: Ledger, other: Ledger, names: list[str], here: Any, there: Any) -> Iterator[str]:

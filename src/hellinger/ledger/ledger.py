@@ -22,6 +22,7 @@ from hellinger.ledger.changes import Changes
 from hellinger.ledger.counts import Columns, Counts, Floats, Slots, added
 from hellinger.ledger.departed import Departed
 from hellinger.ledger.errors import EventError, UnknownKindError
+from hellinger.ledger.looks import ZONES, Looks
 from hellinger.ledger.requests import Request, Requests, request_of
 from hellinger.ledger.series import RESOLUTIONS, TimeSeries
 from hellinger.ledger.shares import Share, Shares, Users
@@ -55,13 +56,14 @@ _SINCE = ',"since":['
 class _Head:
     """What the body of a ranking has before the places of its items: the same text in very many rankings."""
 
-    __slots__ = ("counted", "phase", "segment", "variant")
+    __slots__ = ("counted", "phase", "segment", "variant", "zoned")
 
     def __init__(self, fields: dict[str, Any]) -> None:
         self.variant: str = fields["variant"]
         self.segment: str = fields["segment"] or ""
         self.counted: bool = fields["counted"]
         self.phase: int = fields["phase"]
+        self.zoned: bool = fields.get("zoned", False)
 
 
 @lru_cache(4096)
@@ -101,6 +103,10 @@ class Ledger:
         """What a variant has learned of all its items, by variant and segment: place in the log, and fields."""
         self.models = VariantModels(self)
         """What variants with a model have learned."""
+        self.looks = Looks()
+        self.curve: tuple[int, dict[str, Any]] = 0, {}
+        """How much each position is looked at, as last fitted: place in the log, and fields; among them ``recounted``,
+        the place where what impressions are worth last changed."""
         self.departed = Departed()
         """What forgotten items of groups had achieved."""
         self.series = TimeSeries()
@@ -167,6 +173,8 @@ class Ledger:
                             given[what][position] = points
                             request.reward += points
                             rise = points
+                        if rise and request.ties:
+                            self.looks.note(request.ties, position, rise)
                         shown = 0.0 if request.counted or late or not request.see(position) else 1.0
                         if rise or shown:
                             if not minute <= at < minute + MINUTE:
@@ -239,11 +247,13 @@ class Ledger:
             share.current.opened_many(len(texts), max(size, default=0), shown)
             if shown:
                 its = slots[start:end]
-                if its.min() < 0:
-                    its = its[its >= 0]
-                changes.counted[head.variant, head.segment].append(its)
+                there = its[its >= 0] if its.min() < 0 else its
+                changes.counted[head.variant, head.segment].append(there)
                 for counts in self._both(head.variant, head.segment):
-                    counts.show_many(its, shown - its.size)
+                    if head.zoned:
+                        counts.show_many(its, size)
+                    else:
+                        counts.add(there, np.ones(there.size), np.zeros(there.size), its.size - there.size)
             start = end
         self._unread.clear()
         self.requests.evict()
@@ -274,17 +284,19 @@ class Ledger:
 
     def _rank(self, name: str, request: Request, changes: Changes) -> None:
         """Count a ranking and remember it for its feedback."""
-        slots: Sequence[int] = self.slots_of(request)
+        slots = self.slots_of(request)
         self.requests.put(name, request)
         shown = len(request.items) if request.counted else 0
         self.series.add(request.variant, request.at, 1, shown, 0)
         self._assign(request, shown, changes)
         changes.rankings.append((name, request))
         if shown:
-            if min(slots) < 0:
-                slots = [slot for slot in slots if slot >= 0]
             for counts in self._both(*request.whose):
-                counts.show(slots, shown - len(slots))
+                if request.zoned:
+                    counts.show(slots)
+                else:
+                    there = np.array([slot for slot in slots if slot >= 0], np.int64)
+                    counts.add(there, np.ones(there.size), np.zeros(there.size), shown - there.size)
             if self.models:
                 self.models.observe(request, range(shown), 1.0, 0.0)
 
@@ -447,9 +459,19 @@ class Ledger:
         _, fields, _ = event
         key = fields["variant"], fields["segment"] or ""
         if self.prior_place(*key) == fields["after"]:
-            self.priors[key] = seq, {"rounds": fields["rounds"], "prior": fields["prior"]}
+            known = {"rounds": fields["rounds"], "prior": fields["prior"], "curve": fields.get("curve", 0)}
+            self.priors[key] = seq, known
             changes.priors.add(key)
             self.models.set_prior(*key)
+
+    def _positions(self, seq: int, event: tuple[int, dict[str, Any], str], changes: Changes) -> None:
+        """Take how much each position is looked at; only one can follow the curve before it."""
+        _, fields, _ = event
+        if self.curve[0] == fields["after"]:
+            _, before = self.curve
+            same = fields["worth"] == before.get("worth", [])
+            self.curve = seq, fields | {"recounted": before.get("recounted", 0) if same else seq}
+            changes.curve = True
 
     def _experiment(self, seq: int, event: tuple[int, dict[str, Any], str], changes: Changes) -> None:
         """Begin a phase; only one can follow the phase before it, whoever else has begun one meanwhile."""
@@ -480,8 +502,14 @@ class Ledger:
         )  # a deleted item has counts in a ledger that has lived through it, and no others
         for segment in ("", *self.segments):
             n, s = self.sums(slots, variants=others, segment=segment)
-            self.counts[start, segment] = Counts()
-            self.counts[start, segment].add(slots, n, s)
+            begun = self.counts[start, segment] = Counts()
+            begun.add(slots, n, s)
+            late = np.zeros((slots.size, len(ZONES) - 1), np.int64)
+            for counts in self._chosen(others, segment):
+                more = counts.behind(slots.astype(np.intp), len(self.catalogue.ids))
+                late += more if len(more) else 0
+            if late.any():
+                begun.set_behind(slots, late, late.sum(axis=0).tolist())
             changes.counted[variant, segment].append(slots)
 
     @property
@@ -559,15 +587,23 @@ class Ledger:
                 yield counts
 
     def sums(
-        self, slots: npt.NDArray[np.int64] | Sequence[int], *, variants: Iterable[str] | None = None, segment: str = ""
+        self,
+        slots: npt.NDArray[np.int64] | Sequence[int],
+        *,
+        variants: Iterable[str] | None = None,
+        segment: str = "",
+        lacks: Floats | None = None,
     ) -> Columns:
-        """Impressions and rewards of these items over some variants or all, in one segment or in all traffic."""
-        places, size = np.asarray(slots, np.intp), len(self.catalogue.ids)
-        return added((counts.of(places, size) for counts in self._chosen(variants, segment)), places.size)
+        """Impressions and rewards of these items over some variants or all, in one segment or in all traffic.
 
-    def rounds(self, *, variants: Iterable[str], segment: str = "") -> float:
-        """All impressions over some variants, those of deleted items too, in one segment or in all traffic."""
-        return sum(counts.rounds for counts in self._chosen(variants, segment))
+        With ``lacks`` (``looks.lacks_of``) what the impressions are worth by where they were shown.
+        """
+        places, size = np.asarray(slots, np.intp), len(self.catalogue.ids)
+        return added((_of(counts, places, size, lacks) for counts in self._chosen(variants, segment)), places.size)
+
+    def rounds(self, *, variants: Iterable[str], segment: str = "", lacks: Floats | None = None) -> float:
+        """All impressions over some variants, or their worth, deleted items' too, in one segment or in all traffic."""
+        return sum(counts.total(lacks) for counts in self._chosen(variants, segment))
 
     def views(self, variants: Iterable[str] | None = None, segment: str = "") -> list[Columns]:
         """Impressions and rewards of every slot in each variant: the ledger's own arrays, to be read only.
@@ -576,6 +612,11 @@ class Ledger:
         """
         size = len(self.catalogue.ids)
         return [counts.of(slice(size), size) for counts in self._chosen(variants, segment)]
+
+    def late_views(self, variants: Iterable[str] | None = None, segment: str = "") -> list[npt.NDArray[np.int32]]:
+        """Impressions by zone of every slot in each variant, as :meth:`views` gives the others."""
+        size = len(self.catalogue.ids)
+        return [counts.behind(slice(size), size) for counts in self._chosen(variants, segment)]
 
     def whole(self) -> Columns:
         """Impressions and rewards of every slot, over all variants."""
@@ -592,12 +633,17 @@ class Ledger:
         return sorted({segment for _, segment in self.counts if segment})
 
 
+def _of(counts: Counts, slots: npt.NDArray[np.intp], size: int, lacks: Floats | None) -> Columns:
+    return counts.of(slots, size) if lacks is None else counts.worth(slots, size, lacks)
+
+
 _HANDLERS = {
     "item": Ledger._item,
     "state": Ledger._state,
     "leave": Ledger._leave,
     "import": Ledger._import,
     "prior": Ledger._prior,
+    "positions": Ledger._positions,
     "forget": Ledger._forget,
     "experiment": Ledger._experiment,
 }

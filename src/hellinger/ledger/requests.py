@@ -17,8 +17,9 @@ __all__ = ["Request", "Requests", "Unread", "request_of", "spoken_of"]
 
 _NONE = array("i")
 
+
 Unread = tuple[int, str]
-"""Time and body of a ranking's event: of most rankings that other copies have made nothing is ever asked."""
+"""Time and body of a ranking's event: of most rankings that other replicas have made nothing is ever asked."""
 _UNREAD = 400
 """Bytes that one takes besides its body."""
 
@@ -39,9 +40,11 @@ class Request:
         "slots",
         "sums",
         "through",
+        "ties",
         "unit",
         "version",
         "whose",
+        "zoned",
     )
 
     def __init__(
@@ -58,6 +61,8 @@ class Request:
         phase: int = 0,
         unit: int = -1,
         context: str | None = None,
+        zoned: bool = False,
+        ties: int = 0,
     ) -> None:
         self.whose = (variant, segment)
         self.at = at
@@ -75,6 +80,10 @@ class Request:
         """A hash of its user, where users keep their variant; else −1."""
         self.context = context
         """Who asked, as JSON; None where nobody said it."""
+        self.zoned = zoned
+        """Whether its impressions are counted by position: not those of an older version, which are worth one each."""
+        self.ties = ties
+        """Which neighbours are in random order: see ``looks.ties_of``."""
         self.share: Share | None = None
         """The sums that it is counted in, once they were asked for."""
         self.given: dict[str, dict[int, float]] = {}
@@ -108,6 +117,7 @@ class Request:
         segment = fields["segment"] or ""
         # an older log has not all of these
         more: dict[str, Any] = {"phase": fields.get("phase", 0), "unit": fields.get("unit", -1)}
+        more |= {"ties": fields.get("ties", 0), "zoned": fields.get("zoned", False)}
         if "context" in fields:
             more["context"] = orjson.dumps(fields["context"]).decode()
         return cls(fields["variant"], segment, at, fields["through"], items, counted=fields["counted"], **more)

@@ -144,7 +144,7 @@ class Shares:
     """What one variant had in one phase: rankings by when they were made, while their reward may still rise.
 
     Rankings of a step are together in one :class:`Share`. Those that are two windows old, and more, are added to
-    ``final``: no feedback for them is learned any more, on whatever copy, unless clocks are wrong by more than that.
+    ``final``: no feedback for them is learned any more, on whatever replica, unless clocks are wrong by more than that.
 
     Parameters
     ----------

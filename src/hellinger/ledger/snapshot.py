@@ -13,6 +13,7 @@ from hellinger.errors import require
 from hellinger.ledger.counts import Counts
 from hellinger.ledger.departed import Departed
 from hellinger.ledger.ledger import Ledger
+from hellinger.ledger.looks import ZONES, Looks
 from hellinger.ledger.modelled import Modelled
 from hellinger.ledger.series import TimeSeries
 
@@ -48,13 +49,22 @@ def encode(ledger: Ledger) -> Iterator[bytes]:
             for variant, slots in ledger.gone.items()
         },
         "priors": [(variant, segment, *prior) for (variant, segment), prior in ledger.priors.items()],
-        "counts": [(variant, segment, counts.rounds) for (variant, segment), counts in ledger.counts.items()],
+        "curve": ledger.curve,
+        "looks": ledger.looks.as_json(),
+        "counts": [
+            (variant, segment, counts.total(), counts.late.tolist())
+            for (variant, segment), counts in ledger.counts.items()
+        ],
     }
     frames = [_parquet(items)]
     for counts in ledger.counts.values():
         n, s = counts.of(slots, len(catalogue.ids))
         some = np.flatnonzero((n != 0) | (s != 0))
-        frames.append(_parquet(pl.DataFrame({"slot": some, "n": n[some], "s": s[some]})))
+        late = counts.behind(slots[some].astype(np.intp), len(catalogue.ids))
+        zones = {
+            f"zone{zone}": late[:, zone - 1] for zone in range(1, len(ZONES)) if len(late) and late[:, zone - 1].any()
+        }
+        frames.append(_parquet(pl.DataFrame({"slot": some, "n": n[some], "s": s[some], **zones})))
     for block in (orjson.dumps(header), *frames, *(data for _, data in learned.values())):
         whole = len(block).to_bytes(8, "big") + block
         for start in range(0, len(whole), PART):
@@ -75,7 +85,7 @@ def decode(parts: Iterable[bytes], *, cache: int = 100_000) -> Ledger:
         catalogue.columns[name] = column.astype(array.dtype)
     features = items["features"].to_list() if "features" in items.columns else ()
     catalogue.restore(items["id"].to_list(), header["tag_sets"], header.get("groups", ()), features)
-    for variant, segment, rounds in header["counts"]:
+    for variant, segment, rounds, *late in header["counts"]:
         frame = pl.read_parquet(io.BytesIO(next(blocks)))
         slots, n, s = (frame[name].to_numpy() for name in ("slot", "n", "s"))
         if header["version"] == 1 and segment:  # where all traffic of a variant was the sum of its segments
@@ -83,6 +93,11 @@ def decode(parts: Iterable[bytes], *, cache: int = 100_000) -> Ledger:
             total.add(slots, n, s, rounds - float(n.sum()))
         counts = ledger.counts.setdefault((variant, segment), Counts())
         counts.add(slots, n, s, rounds - float(n.sum()))
+        if late and any(late[0]):  # an older snapshot has none
+            zones = [f"zone{zone}" for zone in range(1, len(ZONES))]
+            none = np.zeros(slots.size, np.int32)
+            columns = [frame[name].to_numpy() if name in frame.columns else none for name in zones]
+            counts.set_behind(slots, np.stack(columns, axis=1), late[0])
     ledger.gone = {v: {int(slot): why for slot, why in slots.items()} for v, slots in header["gone"].items()}
     ledger.priors = {(variant, segment): (seq, prior) for variant, segment, seq, prior in header.get("priors", ())}
     for phase in header.get("phases", []):
@@ -91,6 +106,9 @@ def decode(parts: Iterable[bytes], *, cache: int = 100_000) -> Ledger:
     ledger.series = TimeSeries.of(header["series"])
     learned = header.get("models", {})
     ledger.models.restore({name: Modelled.decode(about, next(blocks)) for name, about in learned.items()})
+    if "curve" in header:
+        ledger.curve = header["curve"][0], header["curve"][1]
+        ledger.looks = Looks.of(header["looks"])
     return ledger
 
 

@@ -22,7 +22,7 @@ __all__ = [
     "DOUBT",
     "FIRST",
     "KAPPA",
-    "Levels",
+    "ItemLevels",
     "Own",
     "View",
     "Weights",
@@ -49,7 +49,7 @@ class Weights(NamedTuple):
     cov: Floats
 
 
-class Levels(NamedTuple):
+class ItemLevels(NamedTuple):
     """What is known of each item.
 
     Attributes
@@ -113,7 +113,7 @@ def _clip(x: float, low: float, high: float) -> float:
 
 
 @helper
-def feature(levels: Levels, i: int, q: int) -> float:
+def feature(levels: ItemLevels, i: int, q: int) -> float:
     """Entry q of w⁺ of an item."""
     if q == 0:
         return 1.0
@@ -121,7 +121,7 @@ def feature(levels: Levels, i: int, q: int) -> float:
 
 
 @helper
-def refresh(link: Link, mass: float, strength: float, weights: Weights, width: int, levels: Levels, i: int) -> None:
+def refresh(link: Link, mass: float, strength: float, weights: Weights, width: int, levels: ItemLevels, i: int) -> None:
     """Bring base, kappa and info of an item in line with its counts and with what its features say now."""
     said = 0.0
     for q in range(1, width):
@@ -145,7 +145,7 @@ def refresh(link: Link, mass: float, strength: float, weights: Weights, width: i
 
 @jit
 def refresh_all(
-    link: Link, mass: float, strength: float, weights: Weights, width: int, levels: Levels, first: int, last: int
+    link: Link, mass: float, strength: float, weights: Weights, width: int, levels: ItemLevels, first: int, last: int
 ) -> None:
     """:func:`refresh` of the items from first up to last."""
     for i in range(first, last):
@@ -173,7 +173,7 @@ def observe(
     strength: float,
     weights: Weights,
     width: int,
-    levels: Levels,
+    levels: ItemLevels,
     own: Own,
     i: int,
     z: Floats,
@@ -239,7 +239,7 @@ def observe(
         moved += x[j] * g[j] * step
     for a in range(h.size):
         moved += z[a] * h[a] * step
-    shown = max(k, 1.0)
+    shown = k if k > 0.0 else 1.0
     worth = k * (variance / d.variance(family, level))
     learned = _clip(d.mean(family, moved), link.low, link.high) - m
     levels.sums[i] += y + (worth * level - k * m) - shown * learned
@@ -279,7 +279,9 @@ def project(weights: Weights, width: int, z: Floats, fresh: float) -> View:
 
 
 @helper
-def look(link: Link, view: View, levels: Levels, own: Own, i: int, found: Any, values: Floats) -> tuple[float, float]:
+def look(
+    link: Link, view: View, levels: ItemLevels, own: Own, i: int, found: Any, values: Floats
+) -> tuple[float, float]:
     """Mean and effective pulls of an item in a context; ``found`` and ``values`` are room for its features."""
     count = 0
     for q in range(view.main.size):
@@ -315,7 +317,7 @@ def look(link: Link, view: View, levels: Levels, own: Own, i: int, found: Any, v
 
 
 @jit
-def pairs(link: Link, view: View, levels: Levels, own: Own, slots: Any, means: Floats, pulls: Floats) -> None:
+def pairs(link: Link, view: View, levels: ItemLevels, own: Own, slots: Any, means: Floats, pulls: Floats) -> None:
     """:func:`look` at several items."""
     found, values = np.empty(view.main.size, np.int64), np.empty(view.main.size)
     for j in range(slots.size):

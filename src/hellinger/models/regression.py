@@ -14,7 +14,7 @@ from hellinger.errors import InputError, require, require_memory
 from hellinger.models import _kernels as kernels
 from hellinger.models import _spread
 from hellinger.models._base import Model
-from hellinger.models._kernels import BLOCK, FIRST, Levels, Own, View, Weights
+from hellinger.models._kernels import BLOCK, FIRST, ItemLevels, Own, View, Weights
 from hellinger.models.encoder import Encoder, Features
 
 __all__ = ["Effect", "Regression"]
@@ -67,7 +67,7 @@ class Regression:
         """Variance of a weight before anything is known: of items' features, of people's, and of pairs."""
         self._weights = Weights(np.zeros(0), np.zeros((0, 0)))
         self._width, self._rows = 1, 0
-        self._levels = Levels(
+        self._levels = ItemLevels(
             np.zeros((0, FIRST, BLOCK), np.float32),
             np.zeros(0),
             np.zeros(0),
@@ -111,6 +111,34 @@ class Regression:
             self._write(first, features)
         self._rescale()
         self._refresh(first, self.count)
+
+    def put(self, slot: int, features: Features | None = None) -> None:
+        """Put a new item at a place of the owner's choice; what was there before is forgotten.
+
+        For owners whose places are their own and are used again; they leave :meth:`remove` alone.
+        """
+        require(slot >= 0, "0 <= slot", slot=slot)
+        if self.model.shared and features:
+            self.things.learn([features])
+        first = min(slot, self.count)
+        if slot >= self.count:
+            self.count = slot + 1
+            self._make_room()
+            self._levels.row[first:] = -1
+            for column in self._raw.values():
+                column[first : self.count] = np.nan
+        levels = self._levels
+        if levels.row[slot] >= 0:
+            self._free(int(levels.row[slot]))
+        levels.pulls[slot], levels.sums[slot], levels.row[slot] = 0.0, 0.0, -1
+        levels.blocks[slot // BLOCK, :, slot % BLOCK] = 0.0
+        for column in self._raw.values():
+            column[slot] = np.nan
+        if self.model.shared:
+            self._reshape()
+            self._write(slot, [{} if features is None else features])
+            self._rescale()
+        self._refresh(first, slot + 1)
 
     def remove(self, slots: Slots) -> None:
         """Take items out, the last in each case moving to the place left; places from the greatest to the least."""
@@ -214,8 +242,8 @@ class Regression:
         return self._levels.pulls[: self.count].copy(), self._levels.sums[: self.count].copy()
 
     @property
-    def arrays(self) -> tuple[Levels, Own]:
-        """Levels and own weights, for compiled code that ranks."""
+    def arrays(self) -> tuple[ItemLevels, Own]:
+        """ItemLevels and own weights, for compiled code that ranks."""
         return self._levels, self._own
 
     def effects(self) -> list[Effect]:
@@ -300,7 +328,7 @@ class Regression:
             made._weights = Weights(np.array(arrays["mean"]), np.array(arrays["cov"]))
             made._own = Own(np.array(arrays["own_mean"]), np.array(arrays["own_cov"]))
             made.spread = np.array(arrays["spread"])
-            made._levels = Levels(*(np.array(arrays[name]) for name in Levels._fields))
+            made._levels = ItemLevels(*(np.array(arrays[name]) for name in ItemLevels._fields))
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"a model's state must be what Regression.state() gave, but got {error!r}") from None
         return made

@@ -13,21 +13,22 @@ from hellinger.policies._registry import Entry, available, named
 from hellinger.policies._rule import Rule
 from hellinger.policies.balls import Ball
 from hellinger.policies.levels import Level, level
-from hellinger.policies.prior import Prior, Stratum, fit_prior, next_fit
+from hellinger.policies.prior import Path, Prior, fit_prior, next_fit, tag_path
 
 __all__ = [
     "Ball",
     "Entry",
     "Level",
+    "Path",
     "Policy",
     "PolicyLike",
     "Prior",
     "Rule",
-    "Stratum",
     "available",
     "fit_prior",
     "level",
     "named",
     "next_fit",
     "policy",
+    "tag_path",
 ]

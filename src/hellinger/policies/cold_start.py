@@ -36,8 +36,8 @@ class ColdStart(_Parameters, Rule):
     learns_prior = True
 
     def given(self, prior: Prior) -> Rule:
-        """The same rule with this prior, the one for arms without tags."""
-        return self._replace(prior=Learned(*prior.of(), prior.focus, prior.plays))
+        """The same rule with this prior, that of arms without groups."""
+        return self._replace(prior=Learned(*prior[:4]))
 
     def _learned(self, sums: Floats, pulls: Floats, plays: float) -> ColdStart:
         if plays < next_fit(self.prior.plays):

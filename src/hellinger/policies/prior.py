@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,15 +16,16 @@ import numpy.typing as npt
 from hellinger._jit import helper, jit
 from hellinger._numerics import bhattacharyya_trials
 from hellinger.errors import InputError, require
+from hellinger.policies.shares import MOST_LEVELS, GroupSums, fit_shares, mark_of, sample
 
-__all__ = ["NOTHING", "Learned", "Prior", "Stratum", "fit_beta", "fit_prior", "learn", "next_fit"]
+__all__ = ["NOTHING", "Learned", "Path", "Prior", "fit_beta", "fit_prior", "learn", "next_fit", "tag_path"]
+
+Path: TypeAlias = tuple[str, ...]
+"""A group by the names of those above it and its own, broad to narrow; empty for none."""
 
 Floats = npt.NDArray[np.float64]
 
 _SCALE = 0.27
-_ENOUGH = 500
-"""Shown items that a tag set needs for a prior of its own."""
-_MOST_STRATA = 32
 
 # A weak hyperprior keeps the fit in place while there is little to learn from: log(a + b) has mean log 50 and
 # variance 1, which some dozens of items outweigh.
@@ -34,7 +35,7 @@ _LOW, _HIGH = -7.0, 14.0
 
 
 class Learned(NamedTuple):
-    """A prior without strata, as compiled code has it; see :class:`Prior`."""
+    """A prior without groups, as compiled code has it; see :class:`Prior`."""
 
     a: float
     strength: float
@@ -46,27 +47,20 @@ NOTHING = Learned(1.0, 51.0, 1.0, 0.0)
 """Learned from nothing: Beta(1, 50), the start of every fit."""
 
 
-class Stratum(NamedTuple):
-    """The prior of items with one tag set: pseudo-counts a and a + b."""
-
-    tags: tuple[str, ...]
-    a: float
-    strength: float
-
-
 class Prior(NamedTuple):
     """What was learned from the counts of all items; ``Prior()`` from none.
 
     Attributes
     ----------
     a, strength
-        Pseudo-counts of items whose tag set has no stratum: a, and a + b.
+        Pseudo-counts of items of which nothing else is known: a, and a + b.
     focus
         ∛(K/M): the cube root of how many times fewer items are in rotation than there are.
     plays
         Impressions of the items it was fitted to.
-    strata
-        Tag sets with a prior of their own, sorted.
+    shares
+        Of the variance of click rates, how much lies between the broadest groups, between those within them, and so on;
+        the rest is that of items within a group. Empty where groups tell nothing. See :mod:`hellinger.policies.shares`.
 
     Examples
     --------
@@ -75,54 +69,45 @@ class Prior(NamedTuple):
     (0.032, 200.0, 300.0)
     >>> Prior.from_state(prior.state()) == prior
     True
+    >>> stories = [("left",)] * 2 + [("right",)] * 2
+    >>> fit_prior([90, 80, 10, 20], [1000] * 4, groups=[0, 0, 1, 1], paths=[("left",), ("right",)]).shares
+    (0.98,)
     """
 
     a: float = NOTHING.a
     strength: float = NOTHING.strength
     focus: float = NOTHING.focus
     plays: float = NOTHING.plays
-    strata: tuple[Stratum, ...] = ()
-
-    @property
-    def table(self) -> list[tuple[float, float]]:
-        """Pseudo-counts a and a + b of items without a stratum, then those of each stratum."""
-        return [(self.a, self.strength), *((stratum.a, stratum.strength) for stratum in self.strata)]
-
-    def of(self, tags: Iterable[str] = ()) -> tuple[float, float]:
-        """Pseudo-counts a and a + b of items with this tag set."""
-        wanted = tuple(sorted(set(tags)))
-        for stratum in self.strata:
-            if stratum.tags == wanted:
-                return stratum.a, stratum.strength
-        return self.a, self.strength
+    shares: tuple[float, ...] = ()
 
     def check(self) -> Self:
         """Return this, or raise where it cannot be a prior."""
-        for a, strength in self.table:
-            require(0 < a < strength < math.inf, "0 < a < strength", a=a, strength=strength)
+        require(0 < self.a < self.strength < math.inf, "0 < a < strength", a=self.a, strength=self.strength)
         require(0 < self.focus < math.inf, "0 < focus", focus=self.focus)
         require(0 <= self.plays < math.inf, "0 <= plays", plays=self.plays)
-        tags = [stratum.tags for stratum in self.strata]
-        in_order = tags == sorted(set(tags)) and all(each == tuple(sorted(set(each))) for each in tags)
-        require(in_order and len(tags) <= _MOST_STRATA, f"at most {_MOST_STRATA} sorted tag sets", strata=tags)
+        possible = len(self.shares) <= MOST_LEVELS and all(share >= 0 for share in self.shares) and sum(self.shares) < 1
+        require(possible, f"at most {MOST_LEVELS} shares, none negative, below 1 together", shares=self.shares)
         return self
 
     def state(self) -> dict[str, Any]:
         """The prior as JSON can hold it exactly; :meth:`from_state` makes it again."""
-        return self._asdict() | {"strata": [each._asdict() | {"tags": list(each.tags)} for each in self.strata]}
+        return self._asdict() | {"shares": list(self.shares)}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
-        """Return the prior that gave this state."""
+        """Return the prior that gave this state; one of an older version has no shares, and its tag sets are left."""
         try:
-            strata = [
-                Stratum(tuple(map(str, each["tags"])), float(each["a"]), float(each["strength"]))
-                for each in state["strata"]
-            ]
             a, strength, focus, plays = (float(state[name]) for name in ("a", "strength", "focus", "plays"))
-        except (KeyError, TypeError, ValueError) as error:
+            shares = tuple(map(float, state.get("shares", ())))
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise InputError(f"a prior's state must be what Prior.state() gave, but got {error!r}") from None
-        return cls(a, strength, focus, plays, tuple(strata)).check()
+        return cls(a, strength, focus, plays, shares).check()
+
+
+def tag_path(tags: Iterable[str]) -> Path:
+    """The group of items that have none, but tags: those with the same tags; no group without tags."""
+    listed = sorted(set(tags))
+    return ("\0" + "\0".join(listed),) if listed else ()
 
 
 @jit
@@ -299,25 +284,26 @@ def fit_prior(
     rewards: npt.ArrayLike,
     impressions: npt.ArrayLike,
     *,
-    tags: npt.ArrayLike | None = None,
-    tag_sets: Sequence[Iterable[str]] = ((),),
+    groups: npt.ArrayLike | None = None,
+    paths: Sequence[Path] = ((),),
+    departed: tuple[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike] | None = None,
     items: npt.ArrayLike | None = None,
 ) -> Prior:
     """Return the prior that these counts give, whatever their order: what ``Pool.fit`` gives for the same items.
-
-    A tag set of at least 500 items with impressions has a prior of its own, the 32 largest if there are more, and
-    none if it is the only one; of equally large ones those that sort first.
 
     Parameters
     ----------
     rewards, impressions
         Of each item.
-    tags
-        Each item's tag set, as its number; all have the first if not given.
-    tag_sets
-        The tag sets by number, all different.
+    groups
+        Each item's group, as its place in ``paths``; none has a group if not given.
+    paths
+        The groups, all different: names from broad to narrow, ``()`` for no group. An item without a group but with
+        tags has that of :func:`tag_path`.
+    departed
+        What items since removed had in each of ``paths``: how many there were, their impressions, their rewards.
     items
-        How many items have these counts and this tag set, a whole number; one if not given.
+        How many items have these counts, a whole number, where there are no groups; one if not given.
     """
     s, n = np.ascontiguousarray(rewards, np.float64), np.ascontiguousarray(impressions, np.float64)
     require(
@@ -334,18 +320,41 @@ def fit_prior(
         )
     weight = np.ones(s.size) if items is None else np.ascontiguousarray(items, np.float64)
     require(weight.shape == s.shape, "one number of items for each reward", items=weight.shape, rewards=s.shape)
-    found = learn(s, n, weight)
-    if tags is None:
-        return Prior(*found)
-    numbers = np.asarray(tags)
-    in_range = numbers.shape == s.shape and bool(((numbers >= 0) & (numbers < len(tag_sets))).all())
-    require(in_range, "each item has the number of a tag set", tags=numbers.shape, tag_sets=len(tag_sets))
-    shown = np.bincount(numbers[n > 0], weights=weight[n > 0], minlength=len(tag_sets))
-    enough = np.flatnonzero((shown >= _ENOUGH) & (shown < shown.sum())).tolist()
-    names = {number: tuple(sorted(set(tag_sets[number]))) for number in enough}
-    largest = sorted(enough, key=lambda number: (-shown[number], names[number]))[:_MOST_STRATA]
-    strata = []
-    for number in sorted(largest, key=names.__getitem__):
-        own = numbers == number
-        strata.append(Stratum(names[number], *learn(s[own], n[own], weight[own])[:2]))
-    return Prior(*found, tuple(strata))
+    prior = Prior(*learn(s, n, weight))
+    if groups is None:
+        return prior
+    require(items is None, "with groups, each item by itself", items=items)
+    numbers = np.asarray(groups)
+    in_range = numbers.shape == s.shape and bool(((numbers >= 0) & (numbers < len(paths))).all())
+    require(in_range, "each item has the number of a group", groups=numbers.shape, paths=len(paths))
+    shown = n > 0
+    places, tree = group_tree(paths, departed)
+    return with_shares(prior, s[shown], n[shown], places[numbers[shown]], tree)
+
+
+def with_shares(prior: Prior, s: Floats, n: Floats, leaf: npt.NDArray[np.int64], tree: GroupSums) -> Prior:
+    """The same prior, with what groups tell about these items."""
+    if not (leaf >= 0).any():
+        return prior
+    drawn = sample(s, n, leaf, tree)
+    s, n, leaf = s[drawn], n[drawn], leaf[drawn]
+    a, b = fit_beta(s, n, np.ones(s.size))
+    return prior._replace(shares=fit_shares(s, n, leaf, tree, a / (a + b), a + b))
+
+
+def group_tree(
+    paths: Sequence[Path], departed: tuple[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike] | None = None
+) -> tuple[npt.NDArray[np.int64], GroupSums]:
+    """The groups of these paths and all above them as a tree; and which of its groups each path is, −1 for no group."""
+    number: dict[Path, int] = {}
+    for path in paths:
+        for depth in range(1, len(path) + 1):
+            number.setdefault(path[:depth], len(number))
+    sums = np.zeros((3, len(number)))
+    places = np.array([number.get(path, -1) for path in paths], np.int64)
+    if departed is not None:
+        grouped = places >= 0
+        sums[:, places[grouped]] = np.array([np.broadcast_to(part, places.shape) for part in departed])[:, grouped]
+    parent = np.array([number.get(path[:-1], -1) for path in number], np.int64)
+    depths = np.array([len(path) for path in number], np.int64)
+    return places, GroupSums(parent, depths, np.array([mark_of(path) for path in number], np.int64), *sums)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -38,7 +39,7 @@ class Contextual:
             view, levels, own = self._seen(None)
             none, rows = np.empty(0, np.int64), np.empty((0, 4), np.int64)
             tail = (1.0, np.empty(0, np.bool_), 0, False, none, rows)
-            self._survey = entry(_survey.survey, rule, model.link, view, levels, own, empty(0), *tail)
+            self._survey = entry(_survey.survey, rule, model.link, view, levels, own, empty(0, math.inf), *tail)
 
     def _seen(self, context: Features | None) -> tuple[Any, Any, Any]:
         regression = self.regression

@@ -12,13 +12,13 @@ import numpy.typing as npt
 from hellinger import families, models, policies
 from hellinger._jit import entry
 from hellinger.errors import InputError, require
-from hellinger.policies import Prior, _rule, next_fit
+from hellinger.policies import Path, Prior, _rule, next_fit
 from hellinger.pool import _declared, _merge, _prior, _scan
 from hellinger.pool._checks import Checks, Names, check_seed, single
 from hellinger.pool._context import Contexts, Contextual
 from hellinger.pool._ids import Id
 from hellinger.pool._layout import OLDEST
-from hellinger.pool._prior import Strata
+from hellinger.pool._membership import Membership
 from hellinger.pool._store import Floats, ItemStore, Slots
 from hellinger.pool._tags import TagSets
 from hellinger.pool.departures import Departure, Leaving, Reason
@@ -51,6 +51,7 @@ class Core:
         half_life: float | None = None,
         leaving: Leaving | None = None,
         learn: Learning = "auto",
+        weighted: bool = False,
         model: models.ModelLike | None = None,
     ) -> None:
         self.policy = policies.policy(policy, family=family).ready(horizon)
@@ -82,16 +83,16 @@ class Core:
             half_life=half_life,
         )
         self._reason = _why_scan(self.policy, half_life) if self._context is None else self._context.reason
-        self._store = ItemStore(grouped=not self._reason)
+        limit = self.policy.family.mean_bounds[1]
+        self._store = ItemStore(grouped=not self._reason, limit=limit if limit > 0 else math.inf)
         self._check_at = math.inf if self.policy.own or self._reason else 0.0
         """Rounds from which on a user's rule is checked again to be as monotone as it declares."""
         self.learning: Learning = learn
-        self._strata = Strata(None)
+        self._members = Membership()
         self._since = 0.0
         """Impressions counted since the prior was set."""
         self._due = math.inf
         """At how many of these it is fitted again."""
-        self._bounds = self.policy.family.mean_bounds
         self._rounds = 0.0
         self._present = 0.0
         """Impressions of the items now in the pool; like _rounds, to be multiplied by _scale."""
@@ -101,6 +102,7 @@ class Core:
         self._departures: list[Departure[Any]] = []
         self._stream = self.seed * 0x9E3779B97F4A7C15 & _MASK
         self._checks = Checks(self.policy.family)
+        self._checks.weighted = weighted
         self._answer = Answer(1, 0)
         if rule.learns_prior:
             self._set_prior(Prior())
@@ -108,7 +110,7 @@ class Core:
             self._due = next_fit(0.0)
         if not self._reason:
             tail = EVERYTHING, 0, False, self._answer.slots, self._answer.rows
-            self._merge = entry(_merge.merge, rule, self._store.state, self._strata.table, 0.0, *tail)
+            self._merge = entry(_merge.merge, rule, self._store.state, self._members.table, 0.0, *tail)
 
     def __len__(self) -> int:
         return len(self._store)
@@ -117,8 +119,8 @@ class Core:
     def _slack_bounds(self) -> tuple[float, float]:
         """Bounds of s/n; discounted sums and counts are rounded apart, so they get a little room."""
         if self.half_life is None:
-            return self._bounds
-        low, high = self._bounds
+            return self._checks.bounds
+        low, high = self._checks.bounds
         return low - 1e-9 * abs(low), high + 1e-9 * abs(high)
 
     def _best(
@@ -165,7 +167,7 @@ class Core:
         if among is None and store.grouped:
             if self._rounds >= self._check_at:
                 self._check_declared()
-            rule, prior = self.policy.rule, self._strata.table
+            rule, prior = self.policy.rule, self._members.table
             best = self._merge(rule, st, prior, self._t, allowed, tie, named, out, rows)
         elif among is None and self._context is not None and self._context.prunes:
             best = self._context.best(st, context, self._t, allowed, tie, named, out, rows)
@@ -179,7 +181,7 @@ class Core:
         """Check a user's rule on the counts there are; again when there are twice as many rounds."""
         items = self._store.items
         _declared.check_monotone(
-            self.policy, items["s"].astype(np.float64), items["n"].astype(np.float64), self._t, float(len(self))
+            self.policy, items["s"].astype(np.float64), self._store.pulls, self._t, float(len(self))
         )
         self._check_at = 2.0 * self._rounds + 1.0
 
@@ -191,7 +193,7 @@ class Core:
             return self._context.values(context, t, slots)
         if rule.separable:
             out = np.empty(slots.size)
-            _scan.score_each(rule, store.state, self._strata.table, self._scale, t, slots, out)
+            _scan.score_each(rule, store.state, self._members.table, self._scale, t, slots, out)
             if not self.policy.own:
                 counts = store.state.items[slots]
                 self.policy.check_numbers(counts["s"] * self._scale, counts["n"] * self._scale, t, out)
@@ -202,7 +204,7 @@ class Core:
         if rule.random:
             rng = np.random.default_rng([self.seed & _MASK, self._version] if seed is None else seed)
         order = np.argsort(items["seq"])  # a draw belongs to an item, wherever it is kept
-        sums, pulls = items["s"][order] * self._scale, items["n"][order] * self._scale
+        sums, pulls = items["s"][order] * self._scale, store.pulls[order] * self._scale
         if self._context is not None:
             sums, pulls = self._context.counts(context, order)
         drawn = np.empty(len(store))
@@ -216,7 +218,7 @@ class Core:
         if self._context is not None:
             known = np.full(len(self), np.nan) if rule.random else self._values(np.arange(len(self)))
             return lambda _items, order: known[order]
-        prior, state = self._strata.table.copy(), self._store.state
+        prior, state, limit = self._members.table.copy(), self._store.state, self._store.limit
         state = state._replace(meta=state.meta.copy())
 
         def score(items: Any, order: Slots) -> Floats:
@@ -224,7 +226,8 @@ class Core:
             if rule.separable:
                 _scan.score_each(rule, state._replace(items=items), prior, scale, t, order, out)
             elif not rule.random:
-                _rule.fill(rule, items["s"][order] * scale, items["n"][order] * scale, t, None, out)
+                s, n = items["s"][order], items["n"][order]
+                _rule.fill(rule, s * scale, np.maximum(n, s / limit) * scale, t, None, out)
             return out
 
         return score
@@ -262,16 +265,19 @@ class Core:
             self._context.fit()
             self._since, self._due = 0.0, next_fit(self._present) - self._present
         if self.policy.rule.learns_prior:
-            self._set_prior(_prior.fit(self._store, self._tag_sets, self._scale))
+            self._set_prior(_prior.fit(self._store, self._members, self._scale))
 
     def _set_prior(self, prior: Prior) -> None:
         if self._context is not None and (self.learning == "given" or not prior.plays):
             self._context.set_prior(prior)
-        before, self._strata = self._strata, Strata(prior)
-        if self._strata.numbers != before.numbers:
-            self._strata.assign(self._store, self._tag_sets, before)
+        self._members.set_prior(prior, self._store, self._scale)
         self._since = 0.0
         self._due = next_fit(prior.plays) - prior.plays if self.learning == "auto" else math.inf
+
+    @property
+    def _remembers(self) -> bool:
+        """Whether groups go on knowing what items that leave had: not where their owner says what they are to know."""
+        return self.learning == "auto" and self._window is None
 
     def _require_learning(self) -> None:
         require(self.policy.rule.learns_prior, "the policy learns a prior", policy=self.policy.spec)
@@ -282,15 +288,30 @@ class Core:
         self._present += n
         self._since += n * self._scale
 
-    def _drop(self, slots: Slots) -> None:
-        items = self._store.state.items
+    def _drop(self, slots: Slots, *, remember: bool = True) -> None:
+        """Take items out; what they had achieved stays known to their groups, if so asked."""
+        store = self._store
+        items = store.state.items
         self._present -= float(items["n"][slots].sum())
         kinds = items["tags"][slots]
-        self._store.remove(slots)
+        knots = self._members.leave(store, slots, remember=remember and self._remembers)
+        falling, count = store.remove(slots), len(store) + slots.size
+        self._members.compact(falling, count)
         if self._context is not None:
-            self._context.regression.remove(np.sort(slots)[::-1])
+            self._context.regression.remove(falling)
+        self._members.settle(store, knots)
         self._drop_tags(kinds)
         self._version += 1
+
+    def _move(self, slots: Slots, paths: list[Path]) -> None:
+        """Make items members of these groups instead of their own."""
+        store, members = self._store, self._members
+        left = members.leave(store, slots, remember=False)
+        items = store.state.items
+        items["stratum"][slots] = 0
+        store.settle(slots)
+        members.join(store, slots, members.numbers(paths, items["tags"][slots], self._tag_sets), self._scale)
+        members.settle(store, left)
 
     def _drop_tags(self, kinds: Any) -> None:
         """Note that items no longer have these tag sets."""
@@ -304,7 +325,7 @@ class Core:
     @property
     def _t(self) -> float:
         """The round about to be played, as the rule wants it."""
-        prior = self._strata.prior
+        prior = self._members.prior
         if prior is None:
             return self._rounds * self._scale + 1.0
         return self._present * self._scale * prior.focus + 1.0
@@ -312,6 +333,7 @@ class Core:
     def _after(self, slots: Slots, n: Floats, s: Floats) -> None:
         """What follows from new counts."""
         store = self._store
+        self._members.revise(store, slots)
         self._version += 1
         if self._window is not None:
             items = store.state.items[slots]
@@ -372,11 +394,12 @@ class Core:
         self._store.hide(self._places(ids), hidden)
         self._version += 1
 
-    def _served(self, found: int, context: models.Features | None = None) -> None:
-        """Count an impression of each of the best so many."""
+    def _served(self, found: int, worth: npt.ArrayLike | None = None, context: models.Features | None = None) -> None:
+        """Count an impression of each of the best so many, or what it is worth in each place."""
         if found:
             answer = self._answer
-            self._count(answer.slots[:found], answer.ones[:found], answer.zeros[:found], context)
+            ones = answer.ones[:found] if worth is None else self._checks.places(worth, found)
+            self._count(answer.slots[:found], ones, answer.zeros[:found], context)
         self._version += 1
 
     def _dismiss(self, slots: Slots, reason: Reason) -> None:

@@ -18,6 +18,7 @@ from hellinger.pool._layout import (
     FREE_CELL,
     FREE_GROUP,
     GROUPS,
+    LIMIT,
     LIVE_CELLS,
     NONE,
     ORDER,
@@ -31,9 +32,9 @@ __all__ = [
     "mix",
     "pack",
     "place",
+    "pulls",
     "remap",
     "renumber",
-    "renumber_strata",
     "settle",
     "settle_all",
     "tight",
@@ -57,6 +58,12 @@ def borrow(st: ItemArrays) -> ItemArrays:
         borrowed(st.map),
         borrowed(st.meta),
     )
+
+
+@inline
+def pulls(st: ItemArrays, item: Any) -> Any:
+    """An item's impressions, as many as its rewards take at least."""
+    return max(item["n"], item["s"] / np.int64(st.meta[LIMIT]).view(np.float64))
 
 
 @inline
@@ -119,23 +126,6 @@ def remap(st: ItemArrays) -> None:
         if cell["size"] > 0:
             group = _group(st, cell)
             st.map[_find(st, group["stratum"], group["s"], cell["n"])] = c
-
-
-@jit
-def renumber_strata(st: ItemArrays, strata: npt.NDArray[np.int8]) -> None:
-    """Give each stratum that has a group the number at its place, a different one each; items have theirs already."""
-    top = np.int64(0)
-    for p in range(st.meta[ORDER]):
-        group = st.groups[st.order[p]]
-        group["stratum"] = strata[group["stratum"]]
-        top = max(top, group["stratum"])
-    before, size = st.order[: st.meta[ORDER]].copy(), 0
-    for stratum in range(top + 1):
-        for g in before:
-            if st.groups[g]["stratum"] == stratum:
-                st.order[size] = g
-                size += 1
-    remap(st)
 
 
 @jit
@@ -288,10 +278,11 @@ def _new_cell(st: ItemArrays, stratum: int, s: float, n: float, place: int) -> A
 def attach(st: ItemArrays, i: int) -> bool:
     """Put an item into the cell of its counts; false, with nothing changed, where an array is too short."""
     item = st.items[i]
-    place = _find(st, item["stratum"], item["s"], item["n"])
+    n = pulls(st, item)
+    place = _find(st, item["stratum"], item["s"], n)
     c = st.map[place]
     if c == NONE:
-        c = _new_cell(st, item["stratum"], item["s"], item["n"], place)
+        c = _new_cell(st, item["stratum"], item["s"], n, place)
         if c == NONE:
             return False
     if not members.add(st, st.cells[c], i):
@@ -309,7 +300,7 @@ def settle(st: ItemArrays, i: int) -> bool:
         return True
     c = item["cell"]
     if c != NONE:
-        if _is(st, c, item["stratum"], item["s"], item["n"]):
+        if _is(st, c, item["stratum"], item["s"], pulls(st, item)):
             return True
         detach(st, i)
     return attach(st, i)
@@ -324,7 +315,7 @@ def _foresee(st: ItemArrays, slots: Slots, first: Any, last: Any, homes: Slots) 
         blocks.fetch(st.items, slots[j])
     for j in range(first, last):
         item = st.items[slots[j]]
-        homes[j - first] = _home(item["stratum"], item["s"], item["n"], st.map.size)
+        homes[j - first] = _home(item["stratum"], item["s"], pulls(st, item), st.map.size)
         blocks.fetch(st.map, homes[j - first])
         if item["cell"] != NONE:
             blocks.fetch(st.cells, item["cell"])

@@ -23,6 +23,7 @@ __all__ = [
     "GROUP",
     "GROUPS",
     "ITEM",
+    "LIMIT",
     "LIVE_CELLS",
     "META",
     "MOST_ARRIVALS",
@@ -43,11 +44,11 @@ NONE = -1
 
 ITEM = np.dtype(
     [
-        ("n", np.float64),  # whole numbers stay exact to 2⁵³
+        ("n", np.float64),  # multiples of a power of two stay exact while they have 53 bits
         ("s", np.float64),
         ("seq", np.uint32),  # order of arrival
         ("cell", np.int32),  # NONE where the item is hidden, or the pool scans
-        ("stratum", np.int8),
+        ("stratum", np.int16),  # the class of its prior, or that of a large group
         ("hidden", np.int8),
         ("excluded", np.int8),  # by the present query
         ("tags", np.int32),
@@ -60,7 +61,7 @@ ITEM = np.dtype(
 
 CELL = np.dtype(
     [
-        ("n", np.float64),
+        ("n", np.float64),  # of its items, as many as their rewards take at least: see LIMIT
         ("start", np.int32),  # of its block or tree; the item itself where there is but one
         ("size", np.int32),
         ("owner", np.int32),  # its group and the kind of its block, see below; next free cell while unused
@@ -88,9 +89,13 @@ GROUP = np.dtype(
     align=True,
 )
 
-COUNT, CELLS, LIVE_CELLS, FREE_CELL, GROUPS, FREE_GROUP, ORDER, ARENA_TOP, WANTED, NODE, FREE = range(11)
+COUNT, CELLS, LIVE_CELLS, FREE_CELL, GROUPS, FREE_GROUP, ORDER, ARENA_TOP, WANTED, NODE, LIMIT, FREE = range(12)
 META = FREE + 31
-"""Slots of ``State.meta``: counts, heads of free lists, and from FREE on one free list for each block size."""
+"""Slots of ``State.meta``: counts, heads of free lists, and from FREE on one free list for each block size.
+
+LIMIT has the bits of a float: the most that one impression can earn, 1 for clicks, infinity where rewards have no
+bound. Where impressions are worth less than one an item may have earned more than that; it then has the index of one
+with as many impressions as its rewards take at least."""
 
 PLACE_BITS = 28
 MOST_ITEMS = 1 << PLACE_BITS
@@ -117,12 +122,13 @@ class ItemArrays(NamedTuple):
     meta: npt.NDArray[np.int64]
 
 
-def empty(items: int, *, cells: int = 64, groups: int = 16, arena: int = 8) -> ItemArrays:
-    """A state without items, with room for so many."""
+def empty(items: int, limit: float, *, cells: int = 64, groups: int = 16, arena: int = 8) -> ItemArrays:
+    """A state without items, with room for so many; ``limit``: the most that one impression can earn."""
     meta = np.zeros(META, np.int64)
     meta[FREE_CELL] = meta[FREE_GROUP] = NONE
     meta[FREE:] = NONE
     meta[NODE] = NODE_LOG2
+    meta[LIMIT] = np.float64(limit).view(np.int64)
     size = 1 << (2 * cells - 1).bit_length()
     return ItemArrays(
         np.zeros(items, ITEM),

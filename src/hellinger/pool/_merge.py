@@ -293,8 +293,8 @@ def report(items: Any, scale: float, named: Any, slots: Any, found: Any, rows: A
     items, slots, rows = borrowed(items), borrowed(slots), borrowed(rows)
     whole = scale == 1.0
     for j in range(found):
-        s = items[slots[j]]["s"]
-        whole = whole and s == math.floor(s)
+        n, s = items[slots[j]]["n"], items[slots[j]]["s"]
+        whole = whole and s == math.floor(s) and n == math.floor(n)
     for j in range(found):
         item = items[slots[j]]
         n, s = item["n"] * scale, item["s"] * scale

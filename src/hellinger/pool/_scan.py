@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from hellinger._jit import helper, jit
 from hellinger.policies import _dispatch as d
-from hellinger.pool._groups import mix
+from hellinger.pool._groups import mix, pulls
 from hellinger.pool._layout import COUNT, OLDEST, ItemArrays
 from hellinger.pool._merge import eligible, report
 
@@ -25,7 +25,7 @@ def score_each(rule: Any, st: ItemArrays, prior: Floats, scale: float, t: float,
     for j in range(slots.size):
         item = st.items[slots[j]]
         stratum = item["stratum"]
-        s, n = item["s"] * scale + prior[stratum, 0], item["n"] * scale + prior[stratum, 1]
+        s, n = item["s"] * scale + prior[stratum, 0], pulls(st, item) * scale + prior[stratum, 1]
         out[j] = d.score(rule, s, n, t, arms)
 
 

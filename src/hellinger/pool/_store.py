@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -64,14 +64,15 @@ def count_one(st: ItemArrays, grouped: bool, i: int, dn: float, ds: float, low: 
 
 @brief
 def first_wrong(n: Floats, s: Floats, signed: bool) -> Any:
-    """Positions of the first impressions that are no count, and of the first reward that is no reward; or −1."""
-    bad_n, bad_s = NONE, NONE
+    """Positions of the first impressions and of the first reward that cannot be, or −1; whether all n are whole."""
+    bad_n, bad_s, whole = NONE, NONE, True
     for j in range(n.size - 1, -1, -1):
-        if not (0.0 <= n[j] < math.inf and n[j] == math.floor(n[j])):
+        if not 0.0 <= n[j] < math.inf:
             bad_n = j
+        whole = whole and n[j] == math.floor(n[j])
         if not (math.isfinite(s[j]) and (signed or s[j] >= 0.0)):
             bad_s = j
-    return bad_n, bad_s
+    return bad_n, bad_s, whole
 
 
 @brief
@@ -135,8 +136,10 @@ def take_out(st: ItemArrays, table: Any, slots: Slots) -> None:
 class ItemStore:
     """Items, their counts, and the cells they are in while the pool is grouped."""
 
-    def __init__(self, *, grouped: bool) -> None:
-        self.state: ItemArrays = empty(16)
+    def __init__(self, *, grouped: bool, limit: float) -> None:
+        self.limit = limit
+        """The most that one impression can earn."""
+        self.state: ItemArrays = empty(16, limit)
         self.ids = Ids()
         self.grouped = grouped
         self.next_seq = 0
@@ -156,6 +159,13 @@ class ItemStore:
     def items(self) -> Any:
         """The items present, a view."""
         return self.state.items[: len(self)]
+
+    @property
+    def pulls(self) -> Floats:
+        """Impressions of each item present, as many as its rewards take at least."""
+        items = self.items
+        least: Floats = np.maximum(items["n"], items["s"] / self.limit)
+        return least
 
     @property
     def groups(self) -> int:
@@ -178,7 +188,6 @@ class ItemStore:
         n: Any,
         s: Any,
         tags: Any,
-        stratum: Any,
         born: float,
         order: Slots | None = None,
     ) -> Slots:
@@ -196,7 +205,7 @@ class ItemStore:
         self.ids.add(st.items, first, names)
         new = st.items[first : first + count]
         new["n"], new["s"], new["tags"], new["born"], new["seq"] = n, s, tags, born, seq
-        new["cell"], new["excluded"], new["stratum"], new["hidden"] = NONE, 0, stratum, 0
+        new["cell"], new["excluded"], new["stratum"], new["hidden"] = NONE, 0, 0, 0
         self.next_seq = next_seq
         if self.numbered_by_id:
             self.numbered_by_id = self.ids.names is None and bool((new["key"] == seq).all())
@@ -221,12 +230,13 @@ class ItemStore:
                     raise InputError(f"`order` must be new to the pool, but got {int(taken[0])}")
         return order
 
-    def remove(self, slots: Slots) -> None:
-        """Take these items out; the last ones move into the places left."""
+    def remove(self, slots: Slots) -> Slots:
+        """Take these items out; the last ones move into the places left, which are returned in that order."""
         self.hidden -= int(self.state.items["hidden"][slots].sum())
         falling = np.sort(slots)[::-1].copy()  # so that no place named is filled before its turn
         take_out(self.state, self.ids.table, falling)
         self.ids.remove(falling.tolist())
+        return falling
 
     def hide(self, slots: Slots, hidden: int) -> None:
         """Take these items out of their cells, or put them back."""
@@ -238,7 +248,7 @@ class ItemStore:
 
     def blank(self) -> ItemStore:
         """The same items, none ever shown."""
-        other = ItemStore(grouped=False)
+        other = ItemStore(grouped=False, limit=self.limit)
         other.ids, other.next_seq, other.hidden = self.ids.copy(), self.next_seq, self.hidden
         other.numbered_by_id = self.numbered_by_id
         items = self.items.copy()
@@ -269,18 +279,6 @@ class ItemStore:
         if bad < 0 and done < slots.size:
             self.settle(slots, done)
         return bad, total
-
-    def retag(self, slots: Slots, tags: Any, stratum: Any) -> None:
-        """Give these items other tag sets and strata."""
-        items = self.state.items
-        items["tags"][slots], items["stratum"][slots] = tags, stratum
-        self.settle(slots)
-
-    def renumber(self, strata: npt.NDArray[np.int8]) -> None:
-        """Give each stratum the number at its place, a different one each; those of no item may have any."""
-        self.items["stratum"] = strata[self.items["stratum"]]
-        if self.grouped:
-            _groups.renumber_strata(self.state, strata)
 
     def still(self, key: Slots, seq: Slots) -> tuple[Slots, npt.NDArray[np.bool_]]:
         """Places of those of these items that have not left since, and which they are."""
@@ -320,15 +318,13 @@ class ItemStore:
         """Give up the cells."""
         self.regroup(grouped=False)
 
-    def regroup(self, *, grouped: bool, strata: Callable[[Any], Any] | None = None) -> None:
-        """Build the cells anew, or none, after each item has been given its stratum."""
+    def regroup(self, *, grouped: bool) -> None:
+        """Build the cells anew, or none."""
         old = self.state
-        fresh = empty(0)
+        fresh = empty(0, self.limit)
         fresh.meta[COUNT] = len(self)
         items = self.items
         items["cell"] = NONE
-        if strata is not None:
-            items["stratum"] = strata(items)
         self.state = fresh._replace(items=old.items)
         self.grouped = grouped
         self.settle(np.arange(len(self)))

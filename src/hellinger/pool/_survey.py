@@ -18,7 +18,7 @@ from hellinger._jit import helper, jit
 from hellinger.families import _dispatch as f
 from hellinger.models import _kernels as kernels
 from hellinger.models._base import Link
-from hellinger.models._kernels import BLOCK, Levels, Own, View
+from hellinger.models._kernels import BLOCK, ItemLevels, Own, View
 from hellinger.policies import _dispatch as d
 from hellinger.pool._groups import mix
 from hellinger.pool._layout import COUNT, OLDEST, ItemArrays
@@ -43,7 +43,7 @@ def _index(rule: Any, link: Link, m: float, n: float, t: float, arms: float) -> 
 
 @jit
 def scores(
-    rule: Any, link: Link, view: View, levels: Levels, own: Own, t: float, arms: float, slots: Any, out: Floats
+    rule: Any, link: Link, view: View, levels: ItemLevels, own: Own, t: float, arms: float, slots: Any, out: Floats
 ) -> None:
     """Index of each of these items in a context."""
     found, values = np.empty(view.main.size, np.int64), np.empty(view.main.size)
@@ -138,7 +138,7 @@ def survey(
     rule: Any,
     link: Link,
     view: View,
-    levels: Levels,
+    levels: ItemLevels,
     own: Own,
     st: ItemArrays,
     t: float,

@@ -21,6 +21,7 @@ from hellinger.pool._context import Contexts
 from hellinger.pool._core import EVERYTHING, NOBODY, Core
 from hellinger.pool._ids import IdT
 from hellinger.pool._layout import LIVE_CELLS
+from hellinger.pool._membership import GroupLike, paths_of
 from hellinger.pool._store import Floats, Slots
 from hellinger.pool.departures import Departure
 from hellinger.pool.rows import Answer, Ranked, Stats, Table, plain
@@ -56,6 +57,8 @@ class Pool(Core, Generic[IdT]):
     learn
         Where the policy learns a prior: ``"auto"`` fits it again by itself when :func:`~hellinger.policies.next_fit`
         says so, after the event that reaches it; ``"given"`` leaves it to the owner, who sets :attr:`prior`.
+    weighted
+        Whether impressions may be worth less than one, see :meth:`record`; the first that is sets it by itself.
     model
         A model of rewards by features of items and of who is asking, or its spec: ``"logistic"``; see
         :mod:`hellinger.models`. Mean and pulls of an item are then the model's.
@@ -90,6 +93,7 @@ class Pool(Core, Generic[IdT]):
         rewards: npt.ArrayLike = 0,
         *,
         tags: Iterable[str] | Sequence[Iterable[str]] = (),
+        group: GroupLike | Sequence[GroupLike] = None,
         features: Features | Sequence[Features] | None = None,
         fresh: bool = True,
         order: npt.ArrayLike | None = None,
@@ -102,8 +106,13 @@ class Pool(Core, Generic[IdT]):
             The items and their counts: one number for all, or one for each.
         tags
             One set for all, as ``["sport", "video"]``, or one set for each, as ``[["sport"], ["video"]]``.
+        group
+            What the items belong to: a name, or a tuple of names from broad to narrow, as ``("sport", "story-17")``;
+            one for all, or a list with one for each. Where the policy learns a prior, items of a group learn from
+            each other, as far as groups are found to tell something. Without a group, those with the same tags do.
         features
-            What a model knows of an item: one dict for all, or one for each.
+            What a model knows of an item: one dict for all, or one for each. A model does not look at tags and groups:
+            what it is to learn from is a feature.
         fresh
             False for items that come back: their impressions are among :attr:`rounds` already.
         order
@@ -120,31 +129,65 @@ class Pool(Core, Generic[IdT]):
             rule = f"{least} <= order, in a pool with a window"
             require(bool((numbers >= least).all()), rule, order=int(numbers.min(initial=least)))
         described = self._described(features, count)
+        paths = paths_of(group, count)
         kinds = self._tags.take(tags, count)
+        knots = self._members.numbers(paths, kinds, self._tag_sets)
         unit = 1.0 / self._scale
         counts = {"n": n * unit, "s": s * unit}
         try:
-            strata = self._strata.of(self._tag_sets, kinds)
-            slots = self._store.add(listed, count, **counts, tags=kinds, stratum=strata, born=self.time, order=numbers)
+            slots = self._store.add(listed, count, **counts, tags=kinds, born=self.time, order=numbers)
         except ValueError:
+            self._members.drop(knots)
             self._drop_tags(kinds)
             raise
         if self._context is not None:
             self._context.regression.add(count, described, n, s)
+        self._members.join(self._store, slots, knots, self._scale)
         self._add_rounds(float(n.sum()) * unit, fresh)
         self._after(slots, n, s)
 
-    def remove(self, ids: IdT | Names[IdT]) -> None:
-        """Take items out, with what they have achieved; all or none."""
-        self._drop(np.unique(self._places(ids)))
+    def remove(self, ids: IdT | Names[IdT], *, forget: bool = False) -> None:
+        """Take items out; all or none.
+
+        Their groups go on knowing what they achieved, unless ``forget`` is true, the pool has a window, or its owner
+        sets what is learned: then :meth:`set_departed` says what they are to know.
+        """
+        self._drop(np.unique(self._places(ids)), remember=not forget)
 
     def retag(self, ids: IdT | Names[IdT], tags: Iterable[str] | Sequence[Iterable[str]]) -> None:
         """Give items other tags, one set for all or one for each as for :meth:`add`; all or none."""
         slots = self._distinct(ids)
         before = self._store.state.items["tags"][slots]
         kinds = self._tags.take(tags, slots.size)
-        self._store.retag(slots, kinds, self._strata.of(self._tag_sets, kinds))
+        self._store.state.items["tags"][slots] = kinds
         self._drop_tags(before)
+        by_tags = slots[self._members.ungrouped(slots)]
+        if by_tags.size:
+            self._move(by_tags, [()])
+        self._version += 1
+
+    def regroup(self, ids: IdT | Names[IdT], group: GroupLike | Sequence[GroupLike]) -> None:
+        """Give items other groups, one for all or one for each as for :meth:`add`; all or none."""
+        slots = self._distinct(ids)
+        self._move(slots, paths_of(group, slots.size))
+        self._version += 1
+
+    def set_departed(
+        self,
+        group: Sequence[GroupLike],
+        items: npt.ArrayLike,
+        impressions: npt.ArrayLike,
+        rewards: npt.ArrayLike,
+    ) -> None:
+        """Set what a list of groups know of items that have left: how many there were, their impressions and rewards.
+
+        :meth:`remove` adds to it by itself, unless it is told to forget.
+        """
+        paths = paths_of(list(group), len(group))
+        n, s = self._checks.totals(impressions, rewards, len(paths))
+        gone, _ = self._checks.many(items, 0, len(paths))
+        require(bool(((gone > 0) | (n == 0)).all()), "impressions of at least one item", items=items)
+        self._members.set_departed(self._store, paths, np.array([gone, n / self._scale, s / self._scale]), self._scale)
         self._version += 1
 
     def hide(self, ids: IdT | Names[IdT]) -> None:
@@ -204,12 +247,16 @@ class Pool(Core, Generic[IdT]):
             leaving=self.leaving,
             learn=self.learning,
             model=self.model,
+            weighted=self._checks.weighted,
         )
         other._store = self._store.blank()
         if self._context is not None and other._context is not None:
             other._context.regression = self._context.regression.blank()
         other._store.regroup(grouped=not other._reason)
         other._tags = self._tags.copy()
+        other._members = self._members.blank(other._store)
+        if self.prior is not None:
+            other._set_prior(Prior())
         other.advance(self.time)
         return other
 
@@ -246,7 +293,8 @@ class Pool(Core, Generic[IdT]):
         context
             Who is asking, for a pool with a model: ``{"age": 31, "gender": "F"}``.
         """
-        self._refuse_context(context=context)
+        if context is not None:
+            self._refuse_context(context=context)
         found, whole = self._best(k, exclude, tags, among, seed, context)
         return self._answer.ranked(found, whole, self._store.ids.names)
 
@@ -260,10 +308,14 @@ class Pool(Core, Generic[IdT]):
         seed: int | None = None,
         context: Features | None = None,
         count: bool = True,
+        worth: npt.ArrayLike | None = None,
     ) -> list[Ranked[IdT]]:
-        """:meth:`rank`, and count an impression of each at once; not if ``count`` is false (confirm by record)."""
+        """:meth:`rank`, and count an impression of each at once; not if ``count`` is false (confirm by record).
+
+        ``worth``: what an impression counts in each place, as ``[1, 0.7, 0.5]``; further places have the last figure.
+        """
         ranked = self.rank(k, exclude=exclude, tags=tags, among=among, seed=seed, context=context)
-        self._served(len(ranked) if count else 0, context)
+        self._served(len(ranked) if count else 0, worth, context)
         return ranked
 
     def pick(
@@ -276,12 +328,14 @@ class Pool(Core, Generic[IdT]):
         seed: int | None = None,
         context: Features | None = None,
         count: bool = True,
+        worth: npt.ArrayLike | None = None,
     ) -> tuple[list[IdT], list[float]]:
         """:meth:`serve`, for callers that need ids and indices alone, each as a list: a fifth of the time less."""
-        self._refuse_context(context=context)
+        if context is not None:
+            self._refuse_context(context=context)
         found, _ = self._best(k, exclude, tags, among, seed, context)
         picked = self._answer.columns(found, self._store.ids.names)
-        self._served(found if count else 0, context)
+        self._served(found if count else 0, worth, context)
         return picked
 
     def pick_places(self, k: int, *, seed: int) -> Slots:
@@ -344,8 +398,11 @@ class Pool(Core, Generic[IdT]):
         n, s = float(item["n"]) * self._scale, float(item["s"]) * self._scale
         score = float(self._values(slot)[0])
         tags = self._tags.sets[item["tags"]]
-        mean = s / n if n > 0 else math.nan
-        return Stats(plain(n), plain(s), mean, score, self.time - float(item["born"]), tags, bool(item["hidden"]))
+        mean = s / max(n, s / self._store.limit) if n > 0 else math.nan
+        age, hidden = self.time - float(item["born"]), bool(item["hidden"])
+        a, strength = self._members.table[item["stratum"]].tolist()
+        prior = None if self.prior is None else (a, strength)
+        return Stats(plain(n), plain(s), mean, score, age, tags, hidden, self._members.path(int(slot[0])), prior)
 
     def scores(self, ids: Names[IdT], *, context: Features | None = None) -> Floats:
         """Index of each of these items."""
@@ -378,16 +435,23 @@ class Pool(Core, Generic[IdT]):
             )
         else:
             how = f"scan of all {len(store)} items: {self._reason}"
-        return how + self._strata.explain()
+        return how + self._members.explain()
 
     def memory(self) -> int:
         """Bytes in use for the items, their ids themselves not counted."""
-        return self._store.memory()
+        return self._store.memory() + self._members.memory()
 
     # Learning -----------------------------------------------------------------------------------------
 
-    def record(self, name: IdT, *, impressions: int = 0, rewards: float = 0.0, context: Features | None = None) -> None:
+    def record(
+        self, name: IdT, *, impressions: float = 0, rewards: float = 0.0, context: Features | None = None
+    ) -> None:
         """Count impressions and rewards of one item: rewards alone for an impression that serve has counted.
+
+        An impression may be worth less than one, as the chance that it was looked at: ``impressions=0.4``. What is
+        counted is the sum; sums of multiples of a power of two, as 1/64, do not depend on their order. Once an
+        impression was worth less than one, an item may have earned more than its impressions are worth: its index is
+        that of one with as many impressions as its rewards take at least.
 
         With a model, ``context`` is the one that the item was shown in.
         """
@@ -406,6 +470,8 @@ class Pool(Core, Generic[IdT]):
         self._version += 1
         if self._window is not None or self.leaving.impressions is not None or store.crowded:
             self._after(np.array([slot]), np.array([n]), np.array([s]))
+        elif len(self._members):
+            self._members.revise(store, np.array([slot]))
         self._learn()
 
     def record_many(
@@ -451,7 +517,7 @@ class Pool(Core, Generic[IdT]):
         n, s = self._checks.many(impressions, rewards, slots.size)
         if skip_absent and (slots < 0).any():
             slots, n, s = slots[slots >= 0], n[slots >= 0], s[slots >= 0]
-        bad, more = self._store.set(slots, n, s, self._bounds)
+        bad, more = self._store.set(slots, n, s, self._checks.bounds)
         if bad >= 0:
             self._checks.refuse(float(s[bad]), float(n[bad]))
         self._add_rounds(more, fresh=False)
@@ -463,7 +529,7 @@ class Pool(Core, Generic[IdT]):
 
         Pools with equal counts and equal priors rank alike.
         """
-        return self._strata.prior
+        return self._members.prior
 
     @prior.setter
     def prior(self, prior: Prior) -> None:
@@ -473,7 +539,7 @@ class Pool(Core, Generic[IdT]):
     def fit(self) -> Prior:
         """Return the prior that the present counts give, hidden items included. Changes nothing."""
         self._require_learning()
-        return _prior.fit(self._store, self._tag_sets, self._scale)
+        return _prior.fit(self._store, self._members, self._scale)
 
     def learn(self) -> None:
         """Set the prior to what the present counts give."""
@@ -492,11 +558,14 @@ class Pool(Core, Generic[IdT]):
                 items["s"] *= self._scale
                 self._rounds *= self._scale
                 self._present *= self._scale
+                self._members.rescale(self._scale)
                 self._scale = 1.0
         if self._window is not None:
             for bucket in self._window.expired(self.time):
                 self._rounds -= float(bucket.n.sum())
-                self._present -= forget(bucket, self._store, self._window_owed, self._bounds)
+                self._present -= forget(bucket, self._store, self._window_owed, self._checks.bounds)
+        if len(self._members):
+            self._members.refresh(self._store, self._scale)
         if self.leaving.age is not None:
             self._dismiss(np.flatnonzero(self.time - self._store.items["born"] >= self.leaving.age), "expired")
 
@@ -508,7 +577,7 @@ class Pool(Core, Generic[IdT]):
         proven = items["n"] * self._scale >= self.leaving.proven
         if self.leaving.share is None or not proven.any():
             return
-        best = float((items["s"][proven] / items["n"][proven]).max())
+        best = float((items["s"][proven] / self._store.pulls[proven]).max())
         bounds = self._values(np.arange(len(self)))
         self._dismiss(np.flatnonzero(bounds < self.leaving.share * best), "outclassed")
 

@@ -10,6 +10,7 @@ from typing import Any, Generic, NamedTuple
 import numpy as np
 
 from hellinger.errors import InputError
+from hellinger.policies import Path
 from hellinger.pool._ids import Id, IdT
 from hellinger.pool._store import Floats, Slots
 
@@ -35,6 +36,9 @@ class Stats(NamedTuple):
     age: float
     tags: frozenset[str]
     hidden: bool
+    group: Path = ()
+    prior: tuple[float, float] | None = None
+    """Pseudo-counts a and a + b that its counts are scored with; None where the policy learns no prior."""
 
 
 class Table(NamedTuple):

@@ -12,6 +12,7 @@ from hellinger import policies
 from hellinger.errors import require
 from hellinger.pool._checks import Names
 from hellinger.pool._ids import Id
+from hellinger.pool._membership import listed_groups
 from hellinger.pool.departures import Departure, Leaving
 from hellinger.pool.pool import Pool
 from hellinger.pool.rows import Ranked
@@ -68,6 +69,7 @@ class SegmentedPool:
         rewards: npt.ArrayLike = 0,
         *,
         tags: Any = (),
+        group: Any = None,
         parts: Mapping[str, tuple[npt.ArrayLike, npt.ArrayLike]] | None = None,
         fresh: bool = True,
         order: npt.ArrayLike | None = None,
@@ -79,6 +81,7 @@ class SegmentedPool:
         """
         names = listed([ids] if isinstance(ids, (int, str)) else ids)
         sets = tags if isinstance(tags, (str, list, tuple)) else list(tags)
+        groups = listed_groups(group)
         shares = dict(parts or {})
         for segment in shares:
             self.segment(segment)
@@ -86,20 +89,20 @@ class SegmentedPool:
         try:
             for segment, pool in self.segments.items():
                 n, s = shares.get(segment, (0, 0))
-                pool.add(names, n, s, tags=sets, fresh=fresh, order=order)
+                pool.add(names, n, s, tags=sets, group=groups, fresh=fresh, order=order)
                 done.append(pool)
-            self.pooled.add(names, impressions, rewards, tags=sets, fresh=fresh, order=order)
+            self.pooled.add(names, impressions, rewards, tags=sets, group=groups, fresh=fresh, order=order)
         except ValueError:
             for pool in done:
-                pool.remove(names)
+                pool.remove(names, forget=True)
             raise
         self._follow()
 
-    def remove(self, ids: Id | Names) -> None:
-        """Take items out of the catalogue; all or none."""
+    def remove(self, ids: Id | Names, *, forget: bool = False) -> None:
+        """Take items out of the catalogue; all or none. See ``Pool.remove``."""
         names = listed(ids)
         for pool in self._all():
-            pool.remove(names)
+            pool.remove(names, forget=forget)
 
     def hide(self, ids: Id | Names) -> None:
         """Leave items out of every ranking."""
@@ -120,13 +123,20 @@ class SegmentedPool:
         for pool in self._all():
             pool.retag(names, sets)
 
+    def regroup(self, ids: Id | Names, group: Any) -> None:
+        """Give items other groups; all or none."""
+        names = listed([ids] if isinstance(ids, (int, str)) else ids)
+        groups = listed_groups(group)
+        for pool in self._all():
+            pool.regroup(names, groups)
+
     def advance(self, by: float) -> None:
         """Let time pass in every pool."""
         for pool in self._all():
             pool.advance(by)
         self._follow()
 
-    def record(self, name: Id, segment: str, *, impressions: int = 0, rewards: float = 0.0) -> None:
+    def record(self, name: Id, segment: str, *, impressions: float = 0, rewards: float = 0.0) -> None:
         """Count impressions and rewards of one item in one segment."""
         own = self.segment(segment)
         own.record(name, impressions=impressions, rewards=rewards)  # refuses what the pooled counts would accept
@@ -152,20 +162,24 @@ class SegmentedPool:
         """Return the best k for this segment, by its own counts if it has enough of them; options as for ``Pool``."""
         return self.deciding(segment).rank(k, **filters)
 
-    def serve(self, k: int, segment: str = "", *, count: bool = True, **filters: Any) -> list[Ranked]:
-        """:meth:`rank`, and count an impression of each, in the segment and pooled."""
+    def serve(
+        self, k: int, segment: str = "", *, count: bool = True, worth: npt.ArrayLike | None = None, **filters: Any
+    ) -> list[Ranked]:
+        """:meth:`rank`, and count an impression of each, or its ``worth``, in the segment and pooled."""
         decides = self.deciding(segment)
         other = self._other(decides, segment) if count else None
-        ranked = decides.serve(k, count=count, **filters)
-        self._served(other, [] if other is None else [item.id for item in ranked])
+        ranked = decides.serve(k, count=count, worth=worth, **filters)
+        self._served(other, [] if other is None else [item.id for item in ranked], worth)
         return ranked
 
-    def pick(self, k: int, segment: str = "", *, count: bool = True, **filters: Any) -> tuple[list[Id], list[float]]:
+    def pick(
+        self, k: int, segment: str = "", *, count: bool = True, worth: npt.ArrayLike | None = None, **filters: Any
+    ) -> tuple[list[Id], list[float]]:
         """:meth:`serve`, for callers that need ids and indices alone, each as a list."""
         decides = self.deciding(segment)
         other = self._other(decides, segment) if count else None
-        names, scores = decides.pick(k, count=count, **filters)
-        self._served(other, names)
+        names, scores = decides.pick(k, count=count, worth=worth, **filters)
+        self._served(other, names, worth)
         return names, scores
 
     def _other(self, decides: Pool, segment: str) -> Pool | None:
@@ -174,10 +188,10 @@ class SegmentedPool:
             return None
         return self.segment(segment) if decides is self.pooled else self.pooled
 
-    def _served(self, other: Pool | None, names: list[Id]) -> None:
+    def _served(self, other: Pool | None, names: list[Id], worth: npt.ArrayLike | None) -> None:
         """Count these, which one pool has, in the other."""
         if other is not None and names:
-            other.record_many(names, 1)
+            other.record_many(names, 1 if worth is None else other._checks.places(worth, len(names)))
         self._follow()
 
     def sweep(self) -> None:

@@ -22,7 +22,7 @@ from hellinger.models import ModelLike, Regression
 from hellinger.policies import PolicyLike, Prior
 from hellinger.policies import policy as make_policy
 from hellinger.pool._layout import CELL, COUNT, GROUP, ITEM, ItemArrays
-from hellinger.pool._prior import Strata
+from hellinger.pool._tree import KIN, KNOT
 from hellinger.pool.departures import Departure, Leaving
 from hellinger.pool.window import Bucket
 
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 __all__ = ["load", "save"]
 
 _MAGIC = b"HELPOOL1"
-_FORMAT = 6
-_RECORDS = {"items": ITEM, "cells": CELL, "groups": GROUP}
+_FORMAT = 7
+_RECORDS = {"items": ITEM, "cells": CELL, "groups": GROUP, "kin": KIN, "knots": KNOT}
 _DIGEST = 32
 
 
@@ -43,6 +43,7 @@ def save(pool: Pool[Any], path: Path) -> None:
     store, window = pool._store, pool._window
     arrays: dict[str, Any] = store.state._asdict()
     arrays["items"] = store.items
+    arrays |= pool._members.arrays(len(store))
     if window is not None:
         for number, bucket in enumerate(window.all()):
             arrays |= {f"bucket{number}.{field}": values for field, values in bucket._asdict().items()}
@@ -70,9 +71,11 @@ def save(pool: Pool[Any], path: Path) -> None:
         "names": store.ids.names,
         "tag_sets": pool._tags.state(),
         "departures": pool._departures,
+        "members": pool._members.state(),
         "learning": pool.learning,
         "model": learned,
         "due": pool._due if pool._due < math.inf else None,
+        "weighted": pool._checks.weighted,
         "prior": None if pool.prior is None else pool.prior.state(),
         "since": pool._since,
         "window": None
@@ -132,6 +135,7 @@ def load(path: Path, family: Family | None, policy: PolicyLike | None = None, mo
         window=window and window["length"],
         buckets=window["buckets"] if window else 24,
         learn=header["learning"],
+        weighted=header.get("weighted", False),
         model=model if model is not None or header["model"] is None else header["model"]["model"],
     )
     require(
@@ -148,11 +152,10 @@ def load(path: Path, family: Family | None, policy: PolicyLike | None = None, mo
     pool.time, pool._rounds, pool._scale = header["time"], header["rounds"], header["scale"]
     pool._version, pool._reason, pool._present = header["version"], header["reason"], header["present"]
     pool._tags.restore(header["tag_sets"], store.items["tags"])
+    pool._members.restore(header["members"], arrays["kin"], arrays["knots"])
     pool._departures = [Departure(*departure) for departure in header["departures"]]
     if pool.prior is not None:
-        prior = Prior.from_state(header["prior"])
-        pool._strata = Strata(prior)  # the items have their strata already
-        pool.prior = prior
+        pool.prior = Prior.from_state(header["prior"])  # the items have their strata already
         pool._since = header["since"]
     if pool._context is not None and pool.model is not None:
         parts = {name.removeprefix("model."): array for name, array in arrays.items() if name.startswith("model.")}

@@ -83,6 +83,7 @@ def forget(bucket: Bucket, store: ItemStore, owed: dict[int, float], bounds: tup
     slots, present = store.still(bucket.key, bucket.seq)
     items = store.state.items
     n = items["n"][slots] - bucket.n[present]
+    n[n < 1e-9] = 0.0  # sums of fractions are rounded
     s = items["s"][slots] - bucket.s[present]
     if owed:
         for j, seq in enumerate(bucket.seq[present].tolist()):

@@ -59,7 +59,7 @@ class Rising:
 
     Two copies of the counts are kept, taken every 12 hours; what came after the older one is *of late*. An item is
     rising if it has at least ``LEAST`` impressions of late and Wilson's lower bound of their rate is above the rate of
-    all items of late. A copy of the service knows of its own time since it started, and says since when.
+    all items of late. A replica of the service knows of its own time since it started, and says since when.
     """
 
     def __init__(self, ledger: Callable[[], Ledger], at: int) -> None:

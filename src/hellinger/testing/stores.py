@@ -208,7 +208,7 @@ def check_threads(fresh: Fresh) -> None:
 
 
 def _poll(store: Store, total: int) -> list[Logged]:
-    """Read what is new again and again, as a copy does that follows the others."""
+    """Read what is new again and again, as a replica does that follows the others."""
     seen: list[Logged] = []
     until = time.monotonic() + 60
     while len(seen) < total and time.monotonic() < until:

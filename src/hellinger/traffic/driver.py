@@ -23,7 +23,7 @@ __all__ = ["Driver", "Pace", "Report"]
 _ADDED = 2000
 """Items added at a time: a stop waits for no more than these."""
 _CATCH_UP = 5.0
-"""Seconds that copies of a service have to see what others have counted."""
+"""Seconds that replicas of a service have to see what others have counted."""
 
 Job = Callable[[], Awaitable[None]]
 

@@ -25,6 +25,8 @@ __all__ = [
     "ModelsAnswer",
     "PhaseAnswer",
     "PhasesAnswer",
+    "PositionRow",
+    "PositionsAnswer",
     "SeriesAnswer",
     "SeriesColumnAnswer",
     "StartBody",
@@ -320,3 +322,29 @@ class ModelsAnswer(BaseModel):
     """The models of an experiment's variants."""
 
     models: list[ModelRow]
+
+
+class PositionRow(BaseModel):
+    """A position of rankings."""
+
+    position: int = Field(description="From 1.")
+    looked: float | None = Field(
+        description="How much it is looked at, relative to the first; null if nothing is known."
+    )
+    low: float | None = Field(description="Lower end of the 95 % interval.")
+    high: float | None
+    worth: float = Field(description="What an impression here counts from now on, for what the algorithms learn.")
+
+
+class PositionsAnswer(BaseModel):
+    """How much positions are looked at, and what that changes."""
+
+    setting: Literal["learned", "none", "given"]
+    known: bool = Field(description="Whether what was learned is known well enough to be used.")
+    rewards: float = Field(description="Rewards in random order that it was last learned from.")
+    effect: float = Field(description="How far `looked` is from 1: root mean square of its logarithm.")
+    error: float = Field(description="The same of its standard error: `known` if the effect is more than twice that.")
+    impressions: float = Field(description="All impressions so far.")
+    worth: float = Field(description="What they count together, for what the algorithms learn.")
+    sentence: str
+    positions: list[PositionRow]

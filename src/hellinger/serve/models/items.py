@@ -139,7 +139,7 @@ class ItemPage(BaseModel):
     """A page of items, and where the next begins."""
 
     items: list[ItemRow]
-    since: str | None = Field(description="When `recent` begins: 12 to 24 hours ago, or when this copy started.")
+    since: str | None = Field(description="When `recent` begins: 12 to 24 hours ago, or when this replica started.")
     total: int = Field(description="Items that match.")
     next: str | None = Field(description="`cursor` of the next page; null on the last.")
 

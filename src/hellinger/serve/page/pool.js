@@ -4,6 +4,7 @@ import { get, Refused } from "./api.js";
 import { draw, HOVER_DAY, HOVER_TIME, stepLabel } from "./charts.js";
 import { $, choice, fill, h, interval, state, text } from "./dom.js";
 import { ago, count, known, label, longLabel, moment, percent, plural } from "./format.js";
+import { showPositions } from "./positions.js";
 
 const SIZE = 25;
 const REFRESH = 5000;
@@ -101,6 +102,7 @@ export class Pool {
       );
       this.page = page;
       this.render();
+      await showPositions(loading.signal);
     } catch (error) {
       if (error.name === "AbortError") return;
       if (error instanceof Refused && error.status === 401) return this.app.trouble(error);

@@ -115,7 +115,7 @@ def known_segment(service: Service, segment: str | None) -> None:
     known, most = service.desk.segments, service.settings.max_segments
     if segment in known:
         return
-    known.update(service.desk.ledger.segments)  # those of other copies
+    known.update(service.desk.ledger.segments)  # those of other replicas
     if segment not in known and len(known) >= most:
         raise ApiError(422, f"there must be at most {most} segments (max_segments), but {segment!r} would be one more")
     known.add(segment)

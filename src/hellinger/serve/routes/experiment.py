@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from hellinger.engine.experiments import UnknownExperimentError
 from hellinger.ledger import RESOLUTIONS
-from hellinger.serve import models, standing
+from hellinger.serve import looks, models, standing
 from hellinger.serve.access import needs
 from hellinger.serve.answers import ApiError
 from hellinger.serve.exports import Exports, Streamed
@@ -58,7 +58,7 @@ async def experiments(request: Request) -> Response:
 @router.post("/experiments", response_model=models.ExperimentsAnswer, responses=_CONFLICT)
 @needs("admin")
 async def start(body: Annotated[models.StartBody, models.FEW_MISTAKES], request: Request) -> Response:
-    """Start an experiment on its part of the traffic, on all copies at once.
+    """Start an experiment on its part of the traffic, on all replicas at once.
 
     It takes its share of the rankings with its placement, or of all; the main experiment has the rest.
     """
@@ -72,6 +72,13 @@ async def experiment(request: Request, name: Named, control: Control = None) -> 
     """How the variants stand: totals, rates with intervals that are valid at every moment, lifts, and a sentence."""
     service = service_of(request)
     return json_response(await standing.standing(service, name, compared_with(service, name, control)))
+
+
+@router.get("/positions", response_model=models.PositionsAnswer)
+@needs("read")
+async def positions(request: Request) -> Response:
+    """How much each position is looked at, with its certainty, and what an impression counts there."""
+    return json_response(looks.positions(service_of(request).desk))
 
 
 @router.get("/experiments/{name}/phases", response_model=models.PhasesAnswer, responses=_UNKNOWN)
@@ -88,7 +95,7 @@ async def phases(request: Request, name: Named) -> Response:
 async def change(
     body: Annotated[models.AllocationBody, models.FEW_MISTAKES], request: Request, name: Named
 ) -> Response:
-    """Begin another phase, on all copies at once: other weights, new variants, or some that stop.
+    """Begin another phase, on all replicas at once: other weights, new variants, or some that stop.
 
     What was learned stays. A variant that stops gives its traffic to the others.
     """

@@ -28,8 +28,8 @@ async def ready(request: Request) -> Response:
     """Whether rankings can be had, 503 if not.
 
     ``degraded`` while the store cannot be reached: rankings come from memory alone, and feedback is refused. Also while
-    memory is rebuilt from the log after a failure, when nothing can be had, and while this copy is thousands of events
-    behind the log. ``refusing`` where the log needs a newer version. Of several workers, the one that answers.
+    memory is rebuilt from the log after a failure, when nothing can be had, and while this replica is thousands of
+    events behind the log. ``refusing`` where the log needs a newer version. Of several workers, the one that answers.
     """
     service = service_of(request)
     status = service.status()

@@ -1,0 +1,164 @@
+"""What it brings to count impressions by where they were shown: on a simulated site, with looks of j^−η at position j.
+
+Every impression counts as one, or by the curve that the service's own estimator learns meanwhile, or by the true one.
+Figures are expected clicks, so that the luck of single clicks does not count; players meet the same items.
+
+``python benchmarks/positions.py --results FILE``: some minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+import numpy as np
+
+from _results import Results
+from hellinger.engine.overlay import Worth
+from hellinger.engine.positions import fit_curve, worth_of
+from hellinger.ledger.looks import Looks, lacks_of, ties_of
+from hellinger.pool import Pool
+from hellinger.world.site import Clicks, Floats, Ints, Site, turns
+
+SITE = Site(items=5_000, slots=20, batch=10, arrivals=100, day=20_000)
+PAGES = 20_000
+LAW = 1.6, 100.0
+RANDOM = 0.03
+ETAS = 0.0, 0.5, 1.0, 1.5
+
+
+class PositionPlayer:
+    """A pool that counts impressions by position; it learns the curve as the service does, where it has to.
+
+    A share of the rankings is in random order, whichever way impressions are counted.
+    """
+
+    def __init__(self, worth: Floats | None, rates: Floats, looks: Floats, seed: int, *, learns: bool) -> None:
+        self._pool: Pool[int] = Pool("cold-start", weighted=True)
+        self._pool.add(np.arange(SITE.items))
+        self._rng = np.random.default_rng([seed, 1])
+        self._learns = learns
+        self._given: list[float] = [] if worth is None else worth.tolist()
+        self._worth = _amounts(self._given)
+        self._rates, self._looks = rates, looks
+        self._shown, self._clicks = np.zeros((SITE.items, SITE.slots)), np.zeros(SITE.items)
+        self._here = np.arange(SITE.items)
+        self._seen, self._fitted = Looks(), 0.0
+        self._ties = 0
+        self.expected = 0.0
+        """Clicks expected of all pages so far."""
+        self.since: int | None = None
+        """Pages after which a curve was first used."""
+        self._pages = 0
+
+    def choose(self, slots: int, segments: Ints) -> Ints:
+        """The best, or some at random."""
+        drawn = self._rng.random() < RANDOM
+        seed = int(self._rng.integers(1 << 62))
+        ids, scores = self._pool.pick(slots, seed=seed, count=False)
+        if drawn:
+            ids = self._rng.permutation(SITE.items)[:slots].tolist()
+        self._ties = ties_of({"random": drawn, "scores": scores})
+        places = np.array(ids)
+        self.expected += segments.size * float(self._looks @ self._rates[self._here[places]])
+        self._pages += segments.size
+        return places[None]
+
+    def record(self, places: Ints, impressions: int, rewards: Floats, segments: Ints) -> None:
+        """Count these, and learn where clicks came in random order."""
+        self._shown[places, np.arange(places.size)] += impressions
+        self._clicks[places] += rewards
+        self._pool.record_many(places, impressions * self._worth, rewards)
+        if not self._learns or not self._ties:
+            return
+        for position in np.flatnonzero(rewards).tolist():
+            self._seen.note(self._ties, position, float(rewards[position]))
+        if self._seen.total >= 1.1 * self._fitted + 5.0:
+            self._fitted = self._seen.total
+            worth = worth_of(fit_curve(self._seen.rewards), self._given)
+            if worth != self._given:
+                self._given, self._worth = worth, _amounts(worth)
+                self._recount()
+                self.since = self._pages if self.since is None else self.since
+
+    def _recount(self) -> None:
+        """Count all impressions anew by another curve."""
+        counts = self._shown @ self._worth
+        self._pool.set_counts(np.arange(SITE.items), counts, self._clicks)
+        self._pool.rounds = float(counts.sum())
+        self._pool.learn()
+
+    def renew(self, places: Ints, items: Ints) -> None:
+        """Begin anew with these."""
+        self._pool.remove(places)
+        self._pool.add(places)
+        self._here[places] = items
+        self._shown[places], self._clicks[places] = 0.0, 0.0
+
+
+def _amounts(worth: list[float]) -> Floats:
+    return Worth(lacks_of(worth) if worth else None).of(SITE.slots)
+
+
+def play(eta: float, how: str, seed: int) -> tuple[float, int | None]:
+    """Expected clicks of one run, and the page from which on a curve was used."""
+    impressions = PAGES * SITE.slots
+    come = SITE.items + SITE.arrivals * (impressions // SITE.day + 1)
+    rates = np.random.default_rng([seed, 0]).beta(*LAW, come)
+    looks = np.arange(1.0, SITE.slots + 1.0) ** -eta
+    worth = looks if how == "true" else None
+    player = PositionPlayer(worth, rates, looks, seed, learns=how == "learned")
+    for turn in turns(SITE, player, Clicks(rates, seed, eta=eta)):
+        if turn.shown + turn.rewards.size >= impressions:
+            break
+    return player.expected, player.since
+
+
+def compare(eta: float, runs: int) -> dict[str, Any]:
+    """Mean gains over counting every impression as one, with standard errors of the means."""
+    clicks = {how: np.array([play(eta, how, seed)[0] for seed in range(runs)]) for how in ("none", "true")}
+    learned = [play(eta, "learned", seed) for seed in range(runs)]
+    clicks["learned"] = np.array([one for one, _ in learned])
+    mean = clicks["none"].mean()
+    gains = {how: (clicks[how] - clicks["none"]) / mean for how in ("true", "learned")}
+    since = [page for _, page in learned if page is not None]
+    return {
+        "clicks": mean,
+        "gain": {how: (gain.mean(), gain.std(ddof=1) / np.sqrt(runs)) for how, gain in gains.items()},
+        "since": float(np.median(since)) if since else None,
+        "used": len(since) / runs,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=40)
+    Results.option(parser)
+    given = parser.parse_args()
+    results, rows = Results(given.results), []
+    for eta in ETAS:
+        found = compare(eta, given.runs)
+        (true, true_error), (learned, error) = found["gain"]["true"], found["gain"]["learned"]
+        since = "never" if found["since"] is None else f"{found['since']:,.0f}"
+        rows.append(
+            [
+                f"{eta:g}",
+                f"{found['clicks']:,.0f}",
+                f"{true:+.1%} ± {true_error:.1%}",
+                f"{learned:+.1%} ± {error:.1%}",
+                f"{found['used']:.0%}",
+                since,
+            ]
+        )
+        print(*rows[-1], sep="   ", flush=True)
+        results.value(f"learned_{eta:g}".replace(".", "_"), 100 * learned, "%", 1)
+        if true > 2 * true_error:
+            results.value(f"recovered_{eta:g}".replace(".", "_"), learned / true, digits=2)
+    columns = ["η", "clicks, each counts one", "true curve", "learned curve", "runs that used one", "from page"]
+    results.table("gains", columns, rows)
+    results.value("runs", given.runs)
+    results.write()
+
+
+if __name__ == "__main__":
+    main()

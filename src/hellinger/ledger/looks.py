@@ -1,0 +1,103 @@
+"""Rewards by position where chance alone ordered the items: what tells how much each position is looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["MOST", "STEP", "ZONES", "Looks", "lacks_of", "ties_of", "zones_of"]
+
+MOST = 50
+"""Positions that are told apart where rewards are counted."""
+STEP = 1 / 256
+"""What an impression is worth is a multiple of this, so that sums are exact in whatever order."""
+ZONES = (0, 1, 2, 3, 4, 5, 6, 8, 10, 14, 20, 30)
+"""First position, from 0, of each stretch in which an item's impressions are counted together."""
+
+
+@lru_cache(1024)
+def zones_of(k: int) -> npt.NDArray[np.int64]:
+    """The zone of each of k positions."""
+    return np.searchsorted(ZONES, np.arange(k), side="right") - 1
+
+
+def lacks_of(worth: Sequence[float]) -> npt.NDArray[np.float64]:
+    """What an impression lacks to one in each zone but the first, where it is worth so much at each position.
+
+    In a zone it is worth the mean of its positions, in whole steps, at least one; beyond the last as much as there.
+
+    >>> (1 - lacks_of([1.0, 0.5, 0.25])[:4]).tolist()
+    [0.5, 0.25, 0.25, 0.25]
+    """
+    zones, steps, last = zones_of(len(worth)), [], 1.0
+    for zone in range(1, len(ZONES)):
+        own = np.asarray(worth, np.float64)[zones == zone]
+        last = float(own.mean()) if own.size else last
+        steps.append(max(1, round(last / STEP)))
+    return 1.0 - np.array(steps) * STEP
+
+
+def ties_of(fields: Mapping[str, Any]) -> int:
+    """Which neighbours of a ranking to be logged are in random order: bit j for positions j and j + 1, from 0.
+
+    All are in a ranking drawn at random; else those of equal index, whose order is drawn, but for a fixed order.
+
+    >>> bin(ties_of({"random": False, "policy": "cold-start", "scores": [0.5, 0.5, 0.5, 0.2, 0.1, 0.1]}))
+    '0b10011'
+    """
+    scores: Sequence[float | None] = fields.get("scores", ())[: MOST + 1]
+    if fields.get("random"):
+        return (1 << max(len(scores) - 1, 0)) - 1
+    if fields.get("policy") == "fixed":
+        return 0
+    ties = 0
+    for j in range(len(scores) - 1):
+        if scores[j] == scores[j + 1]:
+            ties |= 1 << j
+    return ties
+
+
+class Looks:
+    """Rewards by position, for each stretch of positions whose items were in random order.
+
+    Items of such a stretch have the same expected rate at each of its positions, whatever they are; so what its
+    positions earned is in proportion to how much each is looked at. Only rewards matter: of a stretch that earned
+    nothing nothing is learned.
+    """
+
+    def __init__(self) -> None:
+        self.rewards: dict[tuple[int, int], list[float]] = {}
+        """By first position, from 0, and the one after the last: rewards of each position between."""
+        self.total = 0.0
+
+    def note(self, ties: int, position: int, reward: float) -> None:
+        """Count what a position of a ranking with these ties has earned."""
+        first = last = position
+        while first > 0 and ties >> (first - 1) & 1:
+            first -= 1
+        while last + 1 < MOST and ties >> last & 1:
+            last += 1
+        if first == last or position >= MOST:
+            return
+        stretch = first, last + 1
+        if stretch not in self.rewards:
+            self.rewards[stretch] = [0.0] * (last + 1 - first)
+        self.rewards[stretch][position - first] += reward
+        self.total += reward
+
+    def as_json(self) -> list[Any]:
+        """All numbers, as JSON can hold them; :meth:`of` reads them back."""
+        return [[first, end, rewards] for (first, end), rewards in sorted(self.rewards.items())]
+
+    @classmethod
+    def of(cls, rows: Iterable[Any]) -> Looks:
+        """What :meth:`as_json` gave."""
+        looks = cls()
+        for first, end, rewards in rows:
+            looks.rewards[first, end] = list(rewards)
+            looks.total += sum(rewards)
+        return looks

@@ -1,0 +1,197 @@
+"""How much of the variance of click rates lies between groups: what a prior tells an item from its siblings.
+
+Groups form a tree. Around the rate of the whole (mean m, strength T: variance m(1 − m)/(T + 1), nearly m(1 − m)/T) the
+rates of the broadest groups have a share of that variance, narrower groups a share around theirs, and items the
+rest around their innermost group. In units of m(1 − m) these are variances v = share/T, and information adds up:
+
+* an item with n impressions tells its group as much as n/(1 + n·v) impressions of the group itself would, v being
+  the items' own variance; a group with information W tells the one above W/(1 + W·v), v being that level's variance;
+* what lies above a group is known with some variance V; the group's prior then is worth 1/(V + v) impressions, and
+  its mean is the mean of prior and information, weighted;
+* an item's prior has the mean of its group without what the item itself told (a message never returns to where it came
+  from), and the variance of that mean and of the item around it together.
+
+An item of an unknown group thus has mean m and strength T, whatever the shares. They are those under which every item
+is most likely given all others, from a lattice; none where groups tell nothing.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from hellinger._jit import helper, inline, jit
+
+__all__ = ["MOST_LEVELS", "GroupSums", "fit_shares", "likelihood", "mark_of", "sample"]
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+MOST_LEVELS = 8
+_LEAST_GAIN = 0.1
+"""Logarithm of how many times more likely the items must be with shares than without, for each level."""
+_MOST_SHARE = 0.98
+_SAMPLE = 16384
+"""So many items with impressions suffice for the fit; where there are more, whole groups are drawn by their marks."""
+
+
+class GroupSums(NamedTuple):
+    """The tree of groups, each by its number, and what is known of items that have left.
+
+    Attributes
+    ----------
+    parent, depth
+        Of each group: the group above, −1 for none; and how many it is below the whole, from 1.
+    mark
+        A number that a group has by its name (:func:`mark_of`).
+    items, impressions, rewards
+        How many items have left each group, and what they had.
+    """
+
+    parent: Ints
+    depth: Ints
+    mark: Ints
+    items: Floats
+    impressions: Floats
+    rewards: Floats
+
+
+def mark_of(path: tuple[str, ...]) -> int:
+    """A number that is drawn by a group's name: large pools are fitted to the groups with certain ones."""
+    return zlib.crc32("\1".join(path).encode())
+
+
+@inline
+def _log_gamma(x: float) -> float:
+    """Logarithm of Γ(x), x > 0, to about 1e-10: Stirling's series, after a shift to 8 at least."""
+    shift = 1.0
+    while x < 8.0:
+        shift *= x
+        x += 1.0
+    y = 1.0 / (x * x)
+    return (x - 0.5) * math.log(x) - x + (1 / 12 - y * (1 / 360 - y / 1260)) / x - math.log(shift)
+
+
+@helper
+def _log_chance(s: float, n: float, m: float, p: float) -> float:
+    """Beta-binomial log-likelihood of s rewards in n impressions (but for what depends on these alone)."""
+    a, b = m * p, (1.0 - m) * p
+    won, lost = _log_gamma(a + s) - _log_gamma(a), _log_gamma(b + n - s) - _log_gamma(b)
+    return won + lost - _log_gamma(p + n) + _log_gamma(p)
+
+
+@helper
+def _message(weight: float, v: float) -> float:
+    """What information about something tells about the one above, around which it has variance v."""
+    return weight / (1.0 + weight * v)
+
+
+@jit
+def likelihood(s: Floats, n: Floats, leaf: Ints, tree: Any, mean: float, strength: float, shares: Floats) -> float:
+    """Log-likelihood of each item with impressions given all others, summed; ``leaf`` is −1 for no group."""
+    size, levels = tree.parent.size, 0
+    for g in range(size):
+        levels = max(levels, tree.depth[g])
+    v, rest = np.zeros(levels + 1), np.full(levels + 1, 1.0 / strength)
+    for d in range(1, levels + 1):
+        v[d] = shares[d - 1] / strength if d <= shares.size else 0.0
+        rest[d] = max(rest[d - 1] - v[d], 0.0)
+    told, good = np.zeros(size), np.zeros(size)  # information about each group, and the same times its mean
+    for i in range(s.size):
+        g = leaf[i]
+        if g >= 0 and n[i] > 0.0:
+            w = _message(n[i], rest[tree.depth[g]])
+            told[g] += w
+            good[g] += w * s[i] / n[i]
+    for g in range(size):
+        if tree.impressions[g] > 0.0:
+            w = tree.items[g] * _message(tree.impressions[g] / tree.items[g], rest[tree.depth[g]])
+            told[g] += w
+            good[g] += w * tree.rewards[g] / tree.impressions[g]
+    for d in range(levels, 1, -1):
+        for g in range(size):
+            if tree.depth[g] == d and told[g] > 0.0:
+                w = _message(told[g], v[d])
+                told[tree.parent[g]] += w
+                good[tree.parent[g]] += w * good[g] / told[g]
+    above, worth = np.full(size, mean), np.empty(size)
+    for d in range(1, levels + 1):
+        for g in range(size):
+            if tree.depth[g] == d:
+                unknown = v[d]
+                h = tree.parent[g]
+                if h >= 0:
+                    w = _message(told[g], v[d])
+                    y = w * good[g] / told[g] if w > 0.0 else 0.0
+                    k = worth[h] + told[h] - w
+                    above[g] = (worth[h] * above[h] + good[h] - y) / k
+                    unknown += 1.0 / k
+                worth[g] = 1.0 / max(unknown, 1e-12)
+    total = 0.0
+    for i in range(s.size):
+        if n[i] > 0.0:
+            m, p = mean, strength
+            g = leaf[i]
+            if g >= 0:
+                own = rest[tree.depth[g]]
+                w = _message(n[i], own)
+                k = worth[g] + told[g] - w
+                m = (worth[g] * above[g] + good[g] - w * s[i] / n[i]) / k
+                p = 1.0 / (1.0 / k + own)
+            total += _log_chance(s[i], n[i], min(max(m, 1e-9), 1.0 - 1e-9), p)
+    return total
+
+
+def fit_shares(s: Floats, n: Floats, leaf: Ints, tree: GroupSums, mean: float, strength: float) -> tuple[float, ...]:
+    """Return the shares of the levels, broad to narrow; none where groups do not make the items more likely.
+
+    One level after the other, twice, in ever smaller steps; the same counts give the same shares, in whatever order.
+    """
+    levels = int(tree.depth.max(initial=0))
+    shares = np.zeros(levels)
+
+    def value(level: int, share: float) -> float:
+        tried = shares.copy()
+        tried[level] = share
+        return likelihood(s, n, leaf, tree, mean, strength, tried)
+
+    none = best = likelihood(s, n, leaf, tree, mean, strength, shares)
+    for _ in range(1 if levels == 1 else 2):
+        for level in range(levels):
+            most = _MOST_SHARE - float(shares.sum() - shares[level])
+            known = {float(shares[level]): best}
+            center, step = 0.5 * most, 0.25 * most
+            known[center] = value(level, center)
+            while step > 0.015:
+                for share in (max(center - step, 0.0), min(center + step, most)):
+                    if share not in known:
+                        known[share] = value(level, share)
+                center = max(known, key=known.__getitem__)
+                step /= 2
+            shares[level] = math.floor(100.0 * center + 0.5) / 100.0
+            best = value(level, float(shares[level]))
+    gain = best - none
+    found = shares.tolist()
+    while found and found[-1] <= 0.0:
+        found.pop()
+    return tuple(found) if gain >= _LEAST_GAIN * len(found) else ()
+
+
+def sample(s: Floats, n: Floats, leaf: Ints, tree: GroupSums) -> Ints:
+    """Positions of the items of some groups, or of some items where these have too many; of all if they are few."""
+    if s.size <= _SAMPLE:
+        return np.arange(s.size)
+    mark = np.where(leaf >= 0, tree.mark[leaf], -1)  # items without a group tell nothing about shares
+    bits = (s.size // _SAMPLE).bit_length()
+    drawn = np.empty(0, np.int64)
+    while drawn.size < _SAMPLE // 2 and bits >= 0:  # groups may be few and large
+        drawn = np.flatnonzero(mark % (1 << bits) == 0)
+        bits -= 1
+    if drawn.size > 2 * _SAMPLE:
+        order = np.lexsort((s[drawn], n[drawn], mark[drawn]))
+        drawn = drawn[order[:: drawn.size // _SAMPLE]]
+    return drawn

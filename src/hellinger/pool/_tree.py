@@ -1,0 +1,403 @@
+"""The groups of a pool as compiled code has them: who belongs where, what each knows, and every item's prior from it.
+
+The mathematics is that of :mod:`hellinger.policies.shares`. What groups know is summed in whole numbers (units of 2⁻¹⁶
+impressions), so that a sum does not depend on the order in which it came about: an item's prior is a function of the
+counts, the groups and the pool's prior, whatever has happened before.
+
+So that items still share cells, priors are rounded to *classes*, which are the strata of the cells: the odds of the
+mean to a 16th of an octave around the whole pool's, the strength to a quarter of an octave above the pool's. An item of
+a group of which nothing is known has exactly the prior of an item without a group. What a group learns from those above
+it is rounded in the same way, twice as finely, so that an event seldom reaches its relatives. A group of very many
+items has a stratum of its own, whose prior is exact and common to all of them: an event there moves nobody.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from hellinger._jit import borrowed, brief, inline
+from hellinger.pool._layout import NONE
+
+__all__ = [
+    "CLASSES",
+    "CROWD",
+    "KIN",
+    "KNOT",
+    "Levels",
+    "TreeArrays",
+    "class_table",
+    "compact",
+    "join",
+    "leave",
+    "revise",
+]
+
+Floats = npt.NDArray[np.float64]
+Slots = npt.NDArray[np.int64]
+
+_UNIT = 65536.0
+_OCTAVES = 8
+_MEAN_STEPS, _STRENGTH_STEPS = 16, 4
+_MEANS, _STRENGTHS = 2 * _OCTAVES * _MEAN_STEPS + 1, 6 * _STRENGTH_STEPS + 1
+CLASSES = _MEANS * _STRENGTHS
+"""Strata that are classes, the first of them that of the pool's own prior; strata of single groups follow."""
+CROWD = 4096
+"""Items beyond which a group has a stratum of its own."""
+_MANY = 1024
+"""Groups beyond which what the one above them knows is told to all alike, without taking out what each told it."""
+
+KIN = np.dtype(
+    [
+        ("knot", np.int32),  # the item's group; NONE for none
+        ("next", np.int32),
+        ("last", np.int32),
+        ("w", np.int64),  # what it tells its group, in units, and the same times its mean
+        ("y", np.int64),
+    ],
+    align=True,
+)
+"""An item as a member of a group, at the item's place."""
+
+KNOT = np.dtype(
+    [
+        ("parent", np.int32),  # the next unused one while unused
+        ("depth", np.int32),
+        ("items", np.int32),  # how many, and the first of them
+        ("first", np.int32),
+        ("children", np.int32),  # groups below: how many, and the first of them
+        ("child", np.int32),
+        ("next", np.int32),  # its neighbours below the same parent
+        ("last", np.int32),
+        ("stratum", np.int32),  # of its own; NONE without
+        ("seen", np.int32),  # whether it is among those that a revision has noted
+        ("mean", np.int32),  # class of what lies above: its mean, and how well that is known
+        ("known", np.int32),
+        ("w", np.int64),  # what items and groups below have told it
+        ("y", np.int64),
+        ("told", np.int64),  # what it has told the group above
+        ("told_y", np.int64),
+        ("gone", np.float64),  # items that have left, with impressions; their impressions and rewards
+        ("gone_n", np.float64),
+        ("gone_s", np.float64),
+        ("mark", np.int64),
+    ],
+    align=True,
+)
+"""A group."""
+
+
+class Levels(NamedTuple):
+    """A prior as the tree needs it: mean and strength of the whole, the variance of each depth and of items there."""
+
+    mean: float
+    strength: float
+    v: Floats
+    rest: Floats
+    scale: float
+    """What turns stored counts into present ones."""
+
+
+class TreeArrays(NamedTuple):
+    """Members, groups, and room for what a revision has to note."""
+
+    kin: Any
+    knots: Any
+    noted: npt.NDArray[np.int32]
+    moved: Slots
+
+
+@inline
+def _borrow(tree: TreeArrays) -> TreeArrays:
+    return TreeArrays(borrowed(tree.kin), borrowed(tree.knots), borrowed(tree.noted), borrowed(tree.moved))
+
+
+def class_table(mean: float, strength: float, rows: int) -> Floats:
+    """Pseudo-counts a and a + b of every class, and room for so many rows in all."""
+    table = np.zeros((max(rows, CLASSES), 2))
+    number = np.arange(CLASSES)
+    p = strength * 2.0 ** ((number // _MEANS) / _STRENGTH_STEPS)
+    step = number % _MEANS
+    octaves = np.where(step % 2 == 1, (step + 1) // 2, -(step // 2)) / _MEAN_STEPS
+    odds = 2.0**octaves * mean / (1.0 - mean)
+    table[:CLASSES, 0], table[:CLASSES, 1] = p * odds / (1.0 + odds), p
+    return table
+
+
+@inline
+def _odds_step(m: float, mean: float, steps: int) -> int:
+    """How many steps the odds of m are above those of the mean."""
+    m = min(max(m, 1e-9), 1.0 - 1e-9)
+    octaves = math.log2(m * (1.0 - mean) / (mean * (1.0 - m)))
+    return math.floor(min(max(octaves, -float(_OCTAVES)), float(_OCTAVES)) * steps + 0.5)
+
+
+@inline
+def _mean_of(step: int, mean: float, steps: int) -> float:
+    odds: float = 2.0 ** (step / steps) * mean / (1.0 - mean)
+    return odds / (1.0 + odds)
+
+
+@inline
+def _class(m: float, p: float, mean: float, strength: float) -> int:
+    """The stratum of a prior; that of the pool's own is 0, of means above it odd, of those below even."""
+    step = _odds_step(m, mean, _MEAN_STEPS)
+    place = 2 * step - 1 if step > 0 else -2 * step
+    more = math.floor(math.log2(max(p / strength, 1.0)) * _STRENGTH_STEPS + 0.5)
+    return min(more, _STRENGTHS - 1) * _MEANS + place
+
+
+@inline
+def _message(weight: float, v: float) -> float:
+    return weight / (1.0 + weight * v)
+
+
+# Who belongs where ------------------------------------------------------------------------------------
+
+
+@inline
+def _link(tree: TreeArrays, i: int, g: int) -> None:
+    kin, knot = tree.kin[i], tree.knots[g]
+    kin["knot"], kin["next"], kin["last"], kin["w"], kin["y"] = g, knot["first"], NONE, 0, 0
+    if knot["first"] != NONE:
+        tree.kin[knot["first"]]["last"] = i
+    knot["first"] = i
+    knot["items"] += 1
+
+
+@inline
+def _unlink(tree: TreeArrays, i: int) -> None:
+    kin = tree.kin[i]
+    knot = tree.knots[kin["knot"]]
+    if kin["last"] != NONE:
+        tree.kin[kin["last"]]["next"] = kin["next"]
+    else:
+        knot["first"] = kin["next"]
+    if kin["next"] != NONE:
+        tree.kin[kin["next"]]["last"] = kin["last"]
+    knot["items"] -= 1
+    knot["w"] -= kin["w"]
+    knot["y"] -= kin["y"]
+    kin["knot"] = NONE
+
+
+@brief
+def join(tree: TreeArrays, slots: Slots, knots: npt.NDArray[np.int32]) -> None:
+    """Make these items members of these groups, NONE for none; they were members of no group."""
+    tree = _borrow(tree)
+    for j in range(slots.size):
+        if knots[j] == NONE:
+            tree.kin[slots[j]]["knot"] = NONE
+        else:
+            _link(tree, slots[j], knots[j])
+
+
+@brief
+def leave(tree: TreeArrays, items: Any, slots: Slots, remember: bool) -> None:
+    """Let these items be members no more; what they had stays with their groups, if so asked."""
+    tree, items = _borrow(tree), borrowed(items)
+    for i in slots:
+        g = tree.kin[i]["knot"]
+        if g == NONE:
+            continue
+        _unlink(tree, i)
+        if remember and items[i]["n"] > 0.0:
+            tree.knots[g]["gone"] += 1.0
+            tree.knots[g]["gone_n"] += max(items[i]["n"], items[i]["s"])  # priors are of clicks: see LIMIT
+            tree.knots[g]["gone_s"] += items[i]["s"]
+
+
+@brief
+def compact(tree: TreeArrays, falling: Slots, count: int) -> None:
+    """Follow the items, of which those at these places were taken out of so many: the last one moved into each."""
+    tree = _borrow(tree)
+    for slot in falling:
+        count -= 1
+        if slot == count:
+            continue
+        kin, old = tree.kin[slot], tree.kin[count]
+        kin["knot"], kin["next"], kin["last"], kin["w"], kin["y"] = (
+            old["knot"],
+            old["next"],
+            old["last"],
+            old["w"],
+            old["y"],
+        )
+        if kin["knot"] == NONE:
+            continue
+        if kin["last"] != NONE:
+            tree.kin[kin["last"]]["next"] = slot
+        else:
+            tree.knots[kin["knot"]]["first"] = slot
+        if kin["next"] != NONE:
+            tree.kin[kin["next"]]["last"] = slot
+
+
+# What each knows --------------------------------------------------------------------------------------
+
+
+@inline
+def _tell(tree: TreeArrays, items: Any, levels: Levels, i: int) -> None:
+    """Let an item's group know its present counts."""
+    kin = tree.kin[i]
+    knot = tree.knots[kin["knot"]]
+    n, w, y = max(items[i]["n"], items[i]["s"]) * levels.scale, 0, 0
+    if n > 0.0:
+        weight = _message(n, levels.rest[knot["depth"]])
+        w = math.floor(weight * _UNIT + 0.5)
+        y = math.floor(weight * (items[i]["s"] * levels.scale / n) * _UNIT + 0.5)
+    knot["w"] += w - kin["w"]
+    knot["y"] += y - kin["y"]
+    kin["w"], kin["y"] = w, y
+
+
+@inline
+def _known(levels: Levels, knot: Any) -> Any:
+    """What a group has been told in all, and the same times its mean, as numbers of impressions."""
+    w, y = knot["w"] / _UNIT, knot["y"] / _UNIT
+    n = knot["gone_n"] * levels.scale
+    if n > 0.0 and knot["gone"] > 0.0:
+        weight = knot["gone"] * _message(n / knot["gone"], levels.rest[knot["depth"]])
+        w += weight
+        y += weight * (knot["gone_s"] * levels.scale / n)
+    return w, y
+
+
+@inline
+def _pass_on(tree: TreeArrays, levels: Levels, g: int) -> None:
+    """Let the group above know what this one has been told."""
+    knot = tree.knots[g]
+    parent = tree.knots[knot["parent"]]
+    w, y = _known(levels, knot)
+    told, told_y = 0, 0
+    if w > 0.0:
+        weight = _message(w, levels.v[knot["depth"]])
+        told, told_y = math.floor(weight * _UNIT + 0.5), math.floor(weight * (y / w) * _UNIT + 0.5)
+    parent["w"] += told - knot["told"]
+    parent["y"] += told_y - knot["told_y"]
+    knot["told"], knot["told_y"] = told, told_y
+
+
+@inline
+def _above(levels: Levels, knot: Any) -> Any:
+    """Mean and worth in impressions of what a group's prior is, by what lies above."""
+    if knot["parent"] == NONE:
+        return levels.mean, 1.0 / max(levels.v[knot["depth"]], 1e-12)
+    mean = _mean_of(knot["mean"], levels.mean, 2 * _MEAN_STEPS)
+    known = levels.strength * 2.0 ** (knot["known"] / (2 * _STRENGTH_STEPS))
+    return mean, 1.0 / (1.0 / known + levels.v[knot["depth"]])
+
+
+@inline
+def _learn_above(tree: TreeArrays, levels: Levels, g: int) -> bool:
+    """Let a group know what the one above knows, without what it told itself; returns whether that has changed."""
+    knot = tree.knots[g]
+    parent = tree.knots[knot["parent"]]
+    mean, worth = _above(levels, parent)
+    w, y = _known(levels, parent)
+    if parent["children"] <= _MANY:
+        w -= knot["told"] / _UNIT
+        y -= knot["told_y"] / _UNIT
+    k = worth + max(w, 0.0)
+    step = _odds_step((worth * mean + y) / k, levels.mean, 2 * _MEAN_STEPS)
+    known = math.floor(math.log2(min(k / levels.strength, 1e9)) * (2 * _STRENGTH_STEPS) + 0.5)
+    if step == knot["mean"] and known == knot["known"]:
+        return False
+    knot["mean"], knot["known"] = step, known
+    return True
+
+
+@inline
+def _assign(tree: TreeArrays, items: Any, levels: Levels, table: Floats, g: int, size: int) -> int:
+    """Give each item of a group its stratum; returns how many have been noted as moved in all."""
+    knot = tree.knots[g]
+    mean, worth = _above(levels, knot)
+    w, y = _known(levels, knot)
+    own = levels.rest[knot["depth"]]
+    stratum = 0
+    if knot["stratum"] != NONE:
+        stratum = knot["stratum"]
+        k = worth + w
+        m, p = (worth * mean + y) / k, 1.0 / (1.0 / k + own)
+        table[stratum, 0], table[stratum, 1] = min(max(m, 1e-9), 1.0 - 1e-9) * p, p
+    told_w, told_y = 1.0, -1.0
+    i = knot["first"]
+    while i != NONE:
+        kin = tree.kin[i]
+        if knot["stratum"] == NONE and (kin["w"] != told_w or kin["y"] != told_y):
+            told_w, told_y = kin["w"], kin["y"]  # most members of most groups have told nothing
+            k = worth + w - told_w / _UNIT
+            m = (worth * mean + y - told_y / _UNIT) / k
+            stratum = _class(m, 1.0 / (1.0 / k + own), levels.mean, levels.strength)
+        if items[i]["stratum"] != stratum:
+            items[i]["stratum"] = stratum
+            tree.moved[size] = i
+            size += 1
+        i = kin["next"]
+    return size
+
+
+@inline
+def _note(tree: TreeArrays, g: int, size: int) -> int:
+    if tree.knots[g]["seen"] != 0:
+        return size
+    tree.knots[g]["seen"] = 1
+    tree.noted[size] = g
+    return size + 1
+
+
+@brief
+def revise(
+    tree: TreeArrays, items: Any, levels: Levels, table: Floats, slots: Slots, knots: npt.NDArray[np.int32]
+) -> Any:
+    """Bring priors up to date after these items' counts and these groups have changed.
+
+    Writes each item's stratum, and where it has changed notes the item in ``moved``; returns how many.
+    """
+    tree, items, table = _borrow(tree), borrowed(items), borrowed(table)
+    size = 0
+    for i in slots:
+        g = tree.kin[i]["knot"]
+        if g != NONE:
+            _tell(tree, items, levels, i)
+            size = _note(tree, g, size)
+    for g in knots:
+        size = _note(tree, g, size)
+    # Upwards: a group's news are passed on once all below it have passed on theirs.
+    deepest = 0
+    for j in range(size):
+        deepest = max(deepest, tree.knots[tree.noted[j]]["depth"])
+    for depth in range(deepest, 1, -1):
+        for j in range(size):
+            g = tree.noted[j]
+            if tree.knots[g]["depth"] == depth:
+                _pass_on(tree, levels, g)
+                size = _note(tree, tree.knots[g]["parent"], size)
+    # Downwards: a group whose prior has changed, or that has been told something, tells its members and those below.
+    moved, depth = 0, 1
+    while True:
+        later = False
+        j = 0
+        while j < size:
+            g = tree.noted[j]
+            j += 1
+            knot = tree.knots[g]
+            if knot["depth"] != depth:
+                later = later or knot["depth"] > depth
+                continue
+            moved = _assign(tree, items, levels, table, g, moved)
+            c = knot["child"]
+            while c != NONE:
+                if _learn_above(tree, levels, c):
+                    size = _note(tree, c, size)
+                later = True
+                c = tree.knots[c]["next"]
+        if not later:
+            break
+        depth += 1
+    for j in range(size):
+        tree.knots[tree.noted[j]]["seen"] = 0
+    return moved
