@@ -45,6 +45,7 @@ COMMANDS = {
     "months": Command("months.py", 15),
     "widths": Command("widths.py", 0.1),
     "power": Command("power.py 10 30", 5),
+    "evaluate": Command("evaluate.py", 12),
     "false_alarms": Command("false_alarms.py", 20),
     "ads": Command(f"ads.py {os.environ.get('ADS', 'ads_ctr.csv')}", 5, named=True),
     "limit": Command("limit.py", 1),

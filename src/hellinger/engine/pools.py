@@ -188,11 +188,11 @@ class Pools:
         count: bool,
         context: dict[str, Any] | None = None,
         **filters: Any,
-    ) -> tuple[list[Any], Sequence[float]]:
-        """The best k for a segment, and their indices; counted, if so asked, in every pool that they concern.
+    ) -> tuple[list[Any], Sequence[float], int]:
+        """The best k for a segment, their indices, and the size of the last tie (``Pool.tied``).
 
-        By a model, where the variant has one, for whom ``context`` describes. A model learns from the log alone, so
-        what it shows counts for it when the log has it.
+        Counted, if so asked, in every pool that they concern. By a model, where the variant has one, for whom
+        ``context`` describes: a model learns from the log alone, so what it shows counts for it when the log has it.
         """
         decides = self.deciding(variant, segment)
         count = count and self.variants[variant] not in ORDERS
@@ -200,15 +200,17 @@ class Pools:
         model = self.model(variant)
         if model is None:
             names, scores = decides.pick(k, count=count, worth=worth, **filters)
+            tied = decides.tied
         else:
             names, scores = self._pick_by_model(model, self.of(variant), k, context, filters)
+            tied = 0
             if count and names:
                 decides.record_many(names, self.overlay.worth.of(len(names)))
         if count and names:
             if segment:
                 self._count_elsewhere(variant, segment, decides, names, self.overlay.worth.of(len(names)))
             self._collect(variant)
-        return names, scores
+        return names, scores, tied
 
     def model(self, variant: str) -> Modelled | None:
         """What ranks for a variant that has a model; None where counts do: it has none, or has very much to take in."""

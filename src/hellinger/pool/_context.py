@@ -37,7 +37,7 @@ class Contextual:
         self.reason = f"{model.spec} gives every item a mean and effective pulls for each context; {how}"
         if self.prunes:
             view, levels, own = self._seen(None)
-            none, rows = np.empty(0, np.int64), np.empty((0, 4), np.int64)
+            none, rows = np.empty(0, np.int64), np.empty((1, 4), np.int64)
             tail = (1.0, np.empty(0, np.bool_), 0, False, none, rows)
             self._survey = entry(_survey.survey, rule, model.link, view, levels, own, empty(0, math.inf), *tail)
 

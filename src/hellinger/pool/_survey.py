@@ -150,6 +150,8 @@ def survey(
 ) -> Any:
     """Write the best items and their report, as a scan of all would; and how many were looked at.
 
+    After the last row: how many have the last one's index, all of which are looked at.
+
     Sums in single precision are off by at most (columns + 8)·2⁻²³ of the sum of what they add up in absolute terms.
     """
     k, width, count = best.size, view.main.size, st.meta[COUNT]
@@ -174,7 +176,7 @@ def survey(
     least, known = np.full(_CLASSES, -math.inf), np.zeros(_CLASSES, np.int64)
     found_features, values = np.empty(width, np.int64), np.empty(width)
     kept, ties = np.empty(k), np.empty(k, np.uint64)
-    found, version, looked = 0, 1, 0
+    found, version, looked, lost = 0, 1, 0, 0  # lost: with the index of the last one, and not among the best
     for b in range(-(-count // BLOCK)):
         kernels.coarse(main, cross, new, old, levels.blocks, b, said, eta, fresh, doubt)
         for j in range(min(BLOCK, count - b * BLOCK)):
@@ -200,14 +202,19 @@ def survey(
             if seed != OLDEST:
                 tie = mix(mix(seed) ^ mix(tie))
             if found == k and _worse(score, tie, kept[k - 1], ties[k - 1]):
+                lost += score == kept[k - 1]
                 continue
+            full, last = found == k, kept[k - 1]
             hole = found if found < k else k - 1
             while hole > 0 and _worse(kept[hole - 1], ties[hole - 1], score, tie):
                 best[hole], kept[hole], ties[hole] = best[hole - 1], kept[hole - 1], ties[hole - 1]
                 hole -= 1
             best[hole], kept[hole], ties[hole] = i, score, tie
+            lost = lost + 1 if full and kept[k - 1] == last else 0
             found = min(found + 1, k)
             version += 1
     for j in range(found):
         rows[j, 1] = np.float64(kept[j]).view(np.int64)
+        lost += kept[j] == kept[found - 1]
+    rows[k, 0] = lost
     return found, report(st.items, 1.0, named, best, found, rows), looked
