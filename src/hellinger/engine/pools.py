@@ -178,17 +178,21 @@ class Pools:
 
     def pick(
         self, variant: str, segment: str, k: int, *, count: bool, **filters: Any
-    ) -> tuple[list[Any], Sequence[float]]:
-        """The best k for a segment, and their indices; counted, if so asked, in every pool that they concern."""
+    ) -> tuple[list[Any], Sequence[float], int]:
+        """The best k for a segment, their indices, and the size of the last tie (``Pool.tied``).
+
+        Counted, if so asked, in every pool that they concern.
+        """
         decides = self.deciding(variant, segment)
         count = count and self.variants[variant] not in ORDERS
         worth = None if self.lacks is None else self.overlay.worth.of(k)
         names, scores = decides.pick(k, count=count, worth=worth, **filters)
+        tied = decides.tied
         if count and names:
             if segment:
                 self._count_elsewhere(variant, segment, decides, names, self.overlay.worth.of(len(names)))
             self._collect(variant)
-        return names, scores
+        return names, scores, tied
 
     def _count_elsewhere(self, variant: str, segment: str, decides: Pool, names: list[Any], worth: Floats) -> None:
         for _, derived in self._counting(variant, segment):
