@@ -284,7 +284,7 @@ class Core:
         if self._since < self._due:
             return
         if self._context is not None:
-            self._context.fit()
+            self._context.regression.learn_prior(self.policy.family)
             self._since, self._due = 0.0, next_fit(self._present) - self._present
         if self.policy.rule.learns_prior:
             self._set_prior(_prior.fit(self._store, self._members, self._scale))

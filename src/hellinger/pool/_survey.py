@@ -19,12 +19,11 @@ from hellinger.families import _dispatch as f
 from hellinger.models import _kernels as kernels
 from hellinger.models._base import Link
 from hellinger.models._kernels import BLOCK, ItemLevels, Own, View
-from hellinger.policies import _dispatch as d
 from hellinger.pool._groups import mix
 from hellinger.pool._layout import COUNT, OLDEST, ItemArrays
 from hellinger.pool._merge import eligible, report
 
-__all__ = ["scores", "survey"]
+__all__ = ["survey"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -32,24 +31,6 @@ _SQUARINGS = 7
 _HALVINGS = 12
 _CLASSES, _SHIFT = 1 << 11, 20
 """Classes of variances: the exponent of a number in single precision and the first three bits behind it."""
-
-
-@helper
-def _index(rule: Any, link: Link, m: float, n: float, t: float, arms: float) -> float:
-    """The index of a mean and so many pulls; the family of rewards may have fewer means than the model."""
-    m = min(max(m, f.infimum(rule.family)), f.supremum(rule.family))
-    return d.score(rule, m * n, n, t, arms)
-
-
-@jit
-def scores(
-    rule: Any, link: Link, view: View, levels: ItemLevels, own: Own, t: float, arms: float, slots: Any, out: Floats
-) -> None:
-    """Index of each of these items in a context."""
-    found, values = np.empty(view.main.size, np.int64), np.empty(view.main.size)
-    for j in range(slots.size):
-        m, n = kernels.look(link, view, levels, own, slots[j], found, values)
-        out[j] = _index(rule, link, m, n, t, arms)
 
 
 @helper
@@ -101,7 +82,7 @@ def _reach(rule: Any, link: Link, doubt: float, t: float, arms: float, eta: floa
     """The largest index that an item of this η can have, of at most this variance."""
     m = min(max(f.mean(link.family, eta), link.low), link.high)
     variance = f.variance(link.family, min(m, link.peak))
-    index = _index(rule, link, m, 1.0 / (variance * doubt), t, arms)
+    index = kernels.index(rule, m, 1.0 / (variance * doubt), t, arms)
     return index + 1e-12 * abs(index)
 
 
@@ -196,7 +177,7 @@ def survey(
             if st.items[i]["hidden"] != 0 or not eligible(st, i, allowed):
                 continue
             m, n = kernels.look(link, view, levels, own, i, found_features, values)
-            score = _index(rule, link, m, n, t, arms)
+            score = kernels.index(rule, m, n, t, arms)
             looked += 1
             tie = np.uint64(st.items[i]["seq"])
             if seed != OLDEST:
