@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hellinger.engine import experiments
 from hellinger.engine.allocation import Allocation, check_name
 from hellinger.engine.drafts import Query
 from hellinger.engine.experiments import UnknownExperimentError
@@ -431,3 +433,31 @@ def test_the_sentence_says_who_closes_in_and_what_to_do(tmp_path: Path, monkeypa
         assert read["next"].startswith("Promote A if its lead is large enough")
 
     played(tmp_path, story, **VARIANTS)
+
+
+def test_rankings_go_on_while_a_new_policy_is_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The compiler works in a thread before the log has the phase; one that others begin meanwhile comes first."""
+    begun, go_on, asked = threading.Event(), threading.Event(), list[set[str]]()
+
+    def compiling(specs: set[str]) -> None:
+        asked.append(specs)
+        begun.set()
+        assert go_on.wait(60)
+
+    monkeypatch.setattr(experiments, "warm_policies", compiling)
+
+    async def story(service: Service) -> None:
+        await service.describe([item("x"), item("y")])
+        start = asyncio.ensure_future(
+            service.experiments.start("me", "new", variants={"c": "moss-anytime", "d": "ucb1"}, share=0.5)
+        )
+        await asyncio.to_thread(begun.wait, 60)
+        assert {each["experiment"] for each in await many(service, 20)} == {"main"}
+        assert await service.experiments.change("you", weights={"a": 3, "b": 1})  # nothing to compile
+        go_on.set()
+        assert not await start
+        assert await service.experiments.start("me", "new", variants={"c": "moss-anytime", "d": "ucb1"}, share=0.5)
+        assert {each["experiment"] for each in await many(service, 40)} == {"main", "new"}
+
+    played(tmp_path, story, **VARIANTS)
+    assert asked == [{"moss-anytime"}] * 2

@@ -17,21 +17,20 @@ import orjson
 
 from hellinger.engine import learning as learned
 from hellinger.engine import positions as places
-from hellinger.engine.dates import Dates
 from hellinger.engine.drafts import WRITER, Draft, DraftRow, FeedbackRow, Query, Sorted, item_draft, state_draft
 from hellinger.engine.draws import Draws
 from hellinger.engine.feedback import classify, classify_seen
-from hellinger.engine.overlay import Overlay
 from hellinger.engine.pools import Pools
 from hellinger.engine.routing import Routing
 from hellinger.engine.specs import ORDERS, canonical, draws
 from hellinger.engine.state import HOUR, State
+from hellinger.engine.warming import warm_policies
 from hellinger.events import Logged, new_request, new_token, tie_chances
 from hellinger.experiment import Split
 from hellinger.ledger import MAIN, Floats, Ledger, Request, UnknownKindError, placed
 from hellinger.ledger.ledger import Placed
 from hellinger.ledger.looks import ties_of
-from hellinger.ledger.modelled import Modelled, has_model, split_model, warm
+from hellinger.ledger.modelled import Modelled
 from hellinger.pool import Leaving, Ranked
 
 __all__ = ["Desk"]
@@ -168,22 +167,10 @@ class Desk:
 
     def warm(self) -> None:
         """Have the kernels compiled that the first requests would wait for."""
-        ledger = Ledger()
-        fields = {"id": "a", "tags": ["t"], "expires_at": None}
-        ledger.apply(placed([Logged(1, *Draft.of("item/1", "item", 0, fields).event)]))
-        dates = Dates(ledger.catalogue)
-        pools = Pools(ledger, Overlay(), dates.expired, self.variants, shared=self.pools.shared, enough=0)
+        warm_policies(set(self.variants.values()))
         for variant in self.variants:
-            pool = pools.of(variant)
-            pool.pick(1)
-            pool.pick(1, exclude=[1], tags=["t"])
-            pool.set_counts([0], [1], [1])
-            pool.scores([0])
-            pool.remove([0])
             if len(real := self.pools.of(variant)):
                 real.rank(1)
-            if has_model(spec := self.variants[variant]):
-                warm(*split_model(spec))
 
     # Ranking ------------------------------------------------------------------------------------------
 

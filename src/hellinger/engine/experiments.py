@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -10,6 +11,8 @@ from hellinger.engine._setting_text import check_variant
 from hellinger.engine.allocation import HOLDOUT, SETTINGS, Allocation, check_name
 from hellinger.engine.journal import Journal
 from hellinger.engine.settings import Settings
+from hellinger.engine.specs import canonical
+from hellinger.engine.warming import warm_policies
 from hellinger.errors import UnknownIdError, require
 from hellinger.events import now
 from hellinger.experiment.names import full_name
@@ -169,7 +172,14 @@ class Experiments:
             require(not both, f"a variant is in one experiment (these are in {other!r})", variants=both)
 
     async def _write(self, allocation: Allocation, name: str, by: str, **more: Any) -> bool:
-        draft = allocation.draft(now(), after=self._ledger().phase_place, by=by, name=name, **more)
+        ledger = self._ledger()
+        place = ledger.phase_place  # before others can begin a phase: what was checked was checked against this one
+        played = [Allocation.given(self._settings).variants]
+        played += [phase["variants"] for phase in ledger.experiments.values()]
+        compiled = {canonical(spec) for variants in played for spec in variants.values()}
+        if new := set(map(canonical, allocation.variants.values())) - compiled:
+            await asyncio.to_thread(warm_policies, new)  # rankings would wait for the compiler
+        draft = allocation.draft(now(), after=place, by=by, name=name, **more)
         return await self._journal.write((draft,)) != [None]
 
 

@@ -1,0 +1,33 @@
+"""Compiling what a policy's first rankings need before they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from hellinger.engine.dates import Dates
+from hellinger.engine.drafts import Draft
+from hellinger.engine.overlay import Overlay
+from hellinger.engine.pools import Pools
+from hellinger.events import Logged
+from hellinger.ledger import Ledger, placed
+from hellinger.ledger.modelled import has_model, split_model, warm
+
+__all__ = ["warm_policies"]
+
+
+def warm_policies(specs: Collection[str]) -> None:
+    """Have the kernels of these policies compiled, on items of its own: it may run beside a service, in a thread."""
+    ledger = Ledger()
+    fields = {"id": "a", "tags": ["t"], "expires_at": None}
+    ledger.apply(placed([Logged(1, *Draft.of("item/1", "item", 0, fields).event)]))
+    variants = {str(number): spec for number, spec in enumerate(specs)}
+    pools = Pools(ledger, Overlay(), Dates(ledger.catalogue).expired, variants, enough=0)
+    for variant, spec in variants.items():
+        pool = pools.of(variant)
+        pool.pick(1)
+        pool.pick(1, exclude=[1], tags=["t"])
+        pool.set_counts([0], [1], [1])
+        pool.scores([0])
+        pool.remove([0])
+        if has_model(spec):
+            warm(*split_model(spec))
