@@ -32,6 +32,8 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 MOST_LEVELS = 8
+_FAVOUR = 1.0
+"""Logarithm of how much more likely it is held beforehand that groups tell everything than that they tell nothing."""
 _LEAST_GAIN = 0.1
 """Logarithm of how many times more likely the items must be with shares than without, for each level."""
 _MOST_SHARE = 0.98
@@ -170,7 +172,7 @@ def fit_shares(s: Floats, n: Floats, leaf: Ints, tree: GroupSums, mean: float, s
     def value(level: int, share: float) -> float:
         tried = shares.copy()
         tried[level] = share
-        return likelihood(s, n, leaf, tree, mean, strength, tried)
+        return likelihood(s, n, leaf, tree, mean, strength, tried) + _FAVOUR * float(tried.sum())
 
     none = best = likelihood(s, n, leaf, tree, mean, strength, shares)
     for _ in range(1 if levels == 1 else 2):
