@@ -19,7 +19,7 @@ def rewards_of(
     """Give the function (arm, j) → j-th reward of that arm in this run, and the arms' streams."""
     chosen = families.get(family)
     root = np.random.SeedSequence(seed).generate_state(1, np.uint64)[0]
-    streams = _block._streams(root, np.uint64(run), np.arange(len(means)))
+    streams = _block.reward_streams(root, np.uint64(run), np.arange(len(means)))
 
     def reward(arm: int, j: int) -> float:
         return float(chosen._draw(float(means[arm]), np.uint64(word(streams[arm], np.uint64(j)))))

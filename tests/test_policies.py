@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from hellinger import families, policies, policy
@@ -12,6 +14,8 @@ from hellinger.testing.policies import policy_checks
 def sensible(name: str, family: families.Family) -> bool:
     if name == "thompson":
         return family.posterior is not None
+    if name == "laplace-thompson":
+        return family._natural_bounds() == (-math.inf, math.inf)
     if name == "bayes-ucb":
         return family.posterior_quantile
     if name == "cold-start":

@@ -48,6 +48,7 @@ COMMANDS = {
     "false_alarms": Command("false_alarms.py", 20),
     "ads": Command(f"ads.py {os.environ.get('ADS', 'ads_ctr.csv')}", 5, named=True),
     "limit": Command("limit.py", 1),
+    "identify": Command("identify.py", 2),
     "coldstart": Command("coldstart.py --seeds 3", 15, named=True),
     "soak": Command("soak.py --minutes 60", 61, named=True),
 }

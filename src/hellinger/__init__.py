@@ -11,10 +11,11 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from hellinger import families, policies, theory
+from hellinger import families, models, policies, theory
 from hellinger.bandit import Bandit
 from hellinger.errors import HellingerError, HellingerWarning
 from hellinger.families import Family
+from hellinger.identification import Identification
 from hellinger.policies import Ball, Level, Policy, Rule, policy
 from hellinger.pool import Pool
 
@@ -31,6 +32,7 @@ __all__ = [
     "Family",
     "HellingerError",
     "HellingerWarning",
+    "Identification",
     "Level",
     "Policy",
     "Pool",
@@ -39,6 +41,7 @@ __all__ = [
     "__version__",
     "evaluate",
     "families",
+    "models",
     "policies",
     "policy",
     "simulate",

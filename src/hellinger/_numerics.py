@@ -16,6 +16,7 @@ from hellinger._jit import inline
 __all__ = [
     "bhattacharyya_trials",
     "expm1x",
+    "hellinger_lower_trials",
     "kl_pair",
     "kl_trials",
     "log_cosh_ball",
@@ -113,6 +114,14 @@ def bhattacharyya_trials(p: float, q: float, n: float) -> float:
     if cos > 0.7 * n:
         return -0.5 * math.log1p(-sin * sin)
     return -math.log(cos / n)
+
+
+@inline
+def hellinger_lower_trials(m: float, x: float, n: float) -> float:
+    """Smallest Binomial(n) mean with B ≤ x of m: the angle between (√m, √(n−m)) and it is arccos e^(−x/n)."""
+    root = math.sqrt(m) * math.exp(-x / n) - math.sqrt(-(n - m) * math.expm1(-2.0 * x / n))
+    q = root * root if root > 0.0 or math.isnan(root) else 0.0
+    return m if x == 0.0 else q
 
 
 @inline

@@ -14,7 +14,7 @@ from hellinger import families, policies
 from hellinger.errors import InputError, UnknownIdError, require
 from hellinger.policies import Prior, fit_prior, next_fit
 
-__all__ = ["Bandit"]
+__all__ = ["Arm", "Bandit", "checked_rewards", "listed_arms", "numbered", "positions_of"]
 
 Arm = int | str
 _FORMAT = 2
@@ -73,10 +73,7 @@ class Bandit:
         self._position: dict[Arm, int] = {}
         self._sums = np.empty(0)
         self._pulls = np.empty(0)
-        if isinstance(arms, (int, np.integer)) and not isinstance(arms, bool):
-            require(arms >= 0, "0 <= arms", arms=arms)
-            arms = range(int(arms))
-        self.add(arms)
+        self.add(numbered(arms))
 
     def __repr__(self) -> str:
         return f"Bandit({self.policy.spec!r}, {len(self):,} arms, {self.rounds:,} rounds)"
@@ -85,7 +82,7 @@ class Bandit:
 
     def add(self, arms: Arm | Iterable[Arm]) -> None:
         """Add one arm or several, never played; all or none."""
-        new = _listed(arms)
+        new = listed_arms(arms)
         taken = self._position.keys() & new
         require(
             not taken and len(set(new)) == len(new),
@@ -100,7 +97,7 @@ class Bandit:
 
     def remove(self, arms: Arm | Iterable[Arm]) -> None:
         """Remove one arm or several, with what they have returned; all or none."""
-        gone = set(_listed(arms))
+        gone = set(listed_arms(arms))
         self._positions(gone)
         keep = np.array([arm not in gone for arm in self._arms], dtype=bool)
         self._arms = [arm for arm in self._arms if arm not in gone]
@@ -155,14 +152,8 @@ class Bandit:
 
     def update_many(self, arms: Sequence[Arm], rewards: npt.ArrayLike) -> None:
         """Record one play and reward for each entry, in any order; all or none."""
-        rewards = np.asarray(rewards, np.float64)
-        require(rewards.shape == (len(arms),), "one reward for each arm", arms=len(arms), rewards=rewards.shape)
+        rewards = checked_rewards(self.policy.family, rewards, len(arms))
         positions = self._positions(arms)
-        low, high = self.policy.family.mean_bounds
-        wrong = ~((rewards >= low) & (rewards <= high) & np.isfinite(rewards))
-        if wrong.any():
-            rule = f"{low:g} <= reward <= {high:g}"
-            raise InputError(f"`{rule}` must hold for {self.policy.family}, but got {rewards[wrong][0]!r}")
         np.add.at(self._sums, positions, rewards)
         np.add.at(self._pulls, positions, 1.0)
         self.rounds += len(positions)
@@ -176,10 +167,7 @@ class Bandit:
             self._plays_since = 0
 
     def _positions(self, arms: Iterable[Arm]) -> list[int]:
-        try:
-            return [self._position[arm] for arm in arms]
-        except (KeyError, TypeError) as error:
-            raise UnknownIdError(f"`arm` must be one of those present, but got {error.args[0]!r}") from None
+        return positions_of(self._position, arms)
 
     # State --------------------------------------------------------------------------------------------
 
@@ -251,9 +239,37 @@ class Bandit:
         return bandit
 
 
-def _listed(arms: Arm | Iterable[Arm]) -> list[Arm]:
+def numbered(arms: int | Iterable[Arm]) -> Iterable[Arm]:
+    """The names 0, 1, … where a number of arms is given; else the names given."""
+    if isinstance(arms, Iterable):
+        return arms
+    require(not isinstance(arms, bool) and arms >= 0, "0 <= arms, a whole number or names", arms=arms)
+    return range(int(arms))
+
+
+def listed_arms(arms: Arm | Iterable[Arm]) -> list[Arm]:
+    """One arm's name or several, checked."""
     names: list[Any] = [arms] if isinstance(arms, (int, np.integer, str)) else list(arms)
     for name in names:
         if isinstance(name, bool) or not isinstance(name, (int, np.integer, str)):
             raise InputError(f"an arm's name must be a whole number or a string, but got {name!r}")
     return [name if isinstance(name, str) else int(name) for name in names]
+
+
+def positions_of(known: dict[Arm, int], arms: Iterable[Arm]) -> list[int]:
+    """Where these arms are."""
+    try:
+        return [known[arm] for arm in arms]
+    except (KeyError, TypeError) as error:
+        raise UnknownIdError(f"`arm` must be one of those present, but got {error.args[0]!r}") from None
+
+
+def checked_rewards(family: families.Family, rewards: npt.ArrayLike, arms: int) -> npt.NDArray[np.float64]:
+    """One reward for each of so many plays, each within what the family can give."""
+    found = np.asarray(rewards, np.float64)
+    require(found.shape == (arms,), "one reward for each arm", arms=arms, rewards=found.shape)
+    low, high = family.mean_bounds
+    wrong = ~((found >= low) & (found <= high) & np.isfinite(found))
+    if wrong.any():
+        raise InputError(f"`{low:g} <= reward <= {high:g}` must hold for {family}, but got {found[wrong][0]!r}")
+    return found

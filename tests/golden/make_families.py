@@ -37,6 +37,20 @@ class Definition(NamedTuple):
     psi_top: Any = inf
     atom: bool = False
     """Whether the carrier has mass 1 at 0, the lower end of the means."""
+    top_atom: bool = False
+    """Whether it has mass 1 at the upper end."""
+
+
+def mirrored(f: Definition, bottom: Any) -> Definition:
+    """The law of −X, whose upper bounds are the lower bounds of X; ``bottom`` is the lower end of θ."""
+    return Definition(
+        lambda t: f.psi(-t),
+        lambda t: -f.mean(-t),
+        lambda m: -f.natural(-m),
+        top=-bottom,
+        atom=f.top_atom,
+        top_atom=f.atom,
+    )
 
 
 def definition(family: families.Family) -> Definition:
@@ -74,6 +88,7 @@ def _trials(n: Any) -> Definition:
         lambda t: n / (1 + mp.exp(-t)),
         lambda m: mp.log(m) - mp.log(n - m),
         atom=True,
+        top_atom=True,
     )
 
 
@@ -123,9 +138,16 @@ def between(family: families.Family, f: Definition, p: float, q: float, hellinge
     return distance(f, f.natural(mpf(p)), mpf(p), f.natural(mpf(q)), hellinger)
 
 
-def upper(family: families.Family, f: Definition, m: float, x: float, hellinger: bool) -> Any:
-    """Largest mean within distance x of m."""
+def lower(family: families.Family, f: Definition, m: float, x: float, hellinger: bool) -> Any:
+    """Smallest mean within distance x of m."""
     low, high = family.mean_bounds
+    bottom = -mp.pi / 2 if family.name == "hyperbolic-secant" else -inf
+    return -upper((-high, -low), mirrored(f, bottom), -m, x, hellinger)
+
+
+def upper(bounds: tuple[float, float], f: Definition, m: float, x: float, hellinger: bool) -> Any:
+    """Largest mean within distance x of m, where means lie within these bounds."""
+    low, high = bounds
     radius = mpf(x)
     if m == high or (m == low and not f.atom):
         return mpf(m)
@@ -133,10 +155,10 @@ def upper(family: families.Family, f: Definition, m: float, x: float, hellinger:
         limit, scale = inf, 2 if hellinger else 1
 
         def excess(theta: Any) -> Any:
-            return f.psi(theta) - scale * radius
+            return f.psi(theta) - mpf(low) * theta - scale * radius
 
         def slope(theta: Any) -> Any:
-            return f.mean(theta)
+            return f.mean(theta) - mpf(low)
 
         theta0 = mpf(-200)  # e⁻²⁰⁰ is less than the smallest radius
     else:
@@ -152,7 +174,7 @@ def upper(family: families.Family, f: Definition, m: float, x: float, hellinger:
 
         if hellinger and f.top < inf and f.psi_top < inf:
             limit = (f.psi(theta0) + f.psi_top) / 2 - f.psi((theta0 + f.top) / 2)
-        elif hellinger and high < math.inf:
+        elif hellinger and f.top_atom:
             limit = (f.psi(theta0) - theta0 * mpf(high)) / 2  # −log √P(high)
         elif f.top < inf and f.psi_top < inf:
             limit = f.psi_top - f.psi(theta0) - (f.top - theta0) * p
@@ -181,7 +203,7 @@ def upper(family: families.Family, f: Definition, m: float, x: float, hellinger:
         if abs(following - theta) <= mpf(10) ** -60 * min(abs(theta), abs(f.top - theta)):
             return f.mean(following)
         theta = following
-    raise ArithmeticError(f"no convergence for {family} at m={m}, x={x}")
+    raise ArithmeticError(f"no convergence within {bounds} at m={m}, x={x}")
 
 
 def poles(family: families.Family, f: Definition) -> Iterator[tuple[float, float]]:
@@ -214,8 +236,10 @@ def record(family: families.Family) -> dict[str, Any]:
         "family": family.spec,
         "mean": [m for m, _ in grid],
         "radius": [x for _, x in grid],
-        "hellinger_upper": [float(upper(family, f, m, x, True)) for m, x in grid],
-        "kl_upper": [float(upper(family, f, m, x, False)) for m, x in grid],
+        "hellinger_upper": [float(upper(family.mean_bounds, f, m, x, True)) for m, x in grid],
+        "kl_upper": [float(upper(family.mean_bounds, f, m, x, False)) for m, x in grid],
+        "hellinger_lower": [float(lower(family, f, m, x, True)) for m, x in grid],
+        "kl_lower": [float(lower(family, f, m, x, False)) for m, x in grid],
         "p": [p for p, _ in pairs],
         "q": [q for _, q in pairs],
         "bhattacharyya": [float(between(family, f, p, q, True)) for p, q in pairs],

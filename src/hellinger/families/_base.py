@@ -14,7 +14,7 @@ from hellinger._spec import format_spec
 from hellinger.errors import InputError, require
 from hellinger.families import _dispatch as d
 from hellinger.families import _kernels as kernels
-from hellinger.families._solver import distance, solve_natural, theta_upper
+from hellinger.families._solver import distance, solve_natural, theta_bound
 
 __all__ = ["ArrayLike", "Family", "Floats"]
 
@@ -101,10 +101,16 @@ class Family(Component):
         return -math.expm1(-d.bhattacharyya(self, p, q))
 
     def _hellinger_upper(self, m: float, x: float) -> float:
-        return theta_upper(self, m, x, True)
+        return theta_bound(self, m, x, True, 1.0)
 
     def _kl_upper(self, m: float, x: float) -> float:
-        return theta_upper(self, m, x, False)
+        return theta_bound(self, m, x, False, 1.0)
+
+    def _hellinger_lower(self, m: float, x: float) -> float:
+        return theta_bound(self, m, x, True, -1.0)
+
+    def _kl_lower(self, m: float, x: float) -> float:
+        return theta_bound(self, m, x, False, -1.0)
 
     def _draw(self, m: float, z: np.uint64) -> float:
         raise NotImplementedError
@@ -141,6 +147,14 @@ class Family(Component):
     def kl_upper(self, mean: ArrayLike, radius: ArrayLike) -> Any:
         """Largest q with KL(mean ‖ q) ≤ radius; the KL-UCB index at radius = level/pulls."""
         return self._pairwise(kernels.kl_upper, self._check_mean(mean, "mean"), _check_radius(radius))
+
+    def hellinger_lower(self, mean: ArrayLike, radius: ArrayLike) -> Any:
+        """Smallest q with B(mean, q) ≤ radius."""
+        return self._pairwise(kernels.hellinger_lower, self._check_mean(mean, "mean"), _check_radius(radius))
+
+    def kl_lower(self, mean: ArrayLike, radius: ArrayLike) -> Any:
+        """Smallest q with KL(mean ‖ q) ≤ radius."""
+        return self._pairwise(kernels.kl_lower, self._check_mean(mean, "mean"), _check_radius(radius))
 
     def natural(self, mean: ArrayLike) -> Any:
         """Natural parameter θ of the member with this mean."""

@@ -15,9 +15,11 @@ __all__ = [
     "bhattacharyya",
     "draw",
     "hellinger2",
+    "hellinger_lower",
     "hellinger_upper",
     "infimum",
     "kl",
+    "kl_lower",
     "kl_upper",
     "log_partition",
     "mean",
@@ -104,6 +106,18 @@ def hellinger_upper(self: Family, m: float, x: float) -> float:
 def kl_upper(self: Family, m: float, x: float) -> float:
     """Largest q with kl(m, q) ≤ x."""
     return self._kl_upper(m, x)
+
+
+@dispatch
+def hellinger_lower(self: Family, m: float, x: float) -> float:
+    """Smallest q with bhattacharyya(m, q) ≤ x."""
+    return self._hellinger_lower(m, x)
+
+
+@dispatch
+def kl_lower(self: Family, m: float, x: float) -> float:
+    """Smallest q with kl(m, q) ≤ x."""
+    return self._kl_lower(m, x)
 
 
 @dispatch

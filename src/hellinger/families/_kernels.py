@@ -52,6 +52,20 @@ def kl_upper(family: Family, mean: Floats, radius: Floats, out: Floats) -> None:
 
 
 @jit
+def hellinger_lower(family: Family, mean: Floats, radius: Floats, out: Floats) -> None:
+    """Smallest q with B(mean, q) ≤ radius."""
+    for i in range(out.size):
+        out[i] = d.hellinger_lower(family, mean[i], radius[i])
+
+
+@jit
+def kl_lower(family: Family, mean: Floats, radius: Floats, out: Floats) -> None:
+    """Smallest q with KL(mean ‖ q) ≤ radius."""
+    for i in range(out.size):
+        out[i] = d.kl_lower(family, mean[i], radius[i])
+
+
+@jit
 def natural(family: Family, mean: Floats, out: Floats) -> None:
     """θ with ψ′(θ) = mean."""
     for i in range(out.size):

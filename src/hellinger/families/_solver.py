@@ -13,7 +13,7 @@ from hellinger.families import _dispatch as d
 if TYPE_CHECKING:
     from hellinger.families._base import Family
 
-__all__ = ["divergence", "solve_natural", "theta_upper"]
+__all__ = ["distance", "divergence", "solve_natural", "theta_bound"]
 
 _LEGENDRE_NODES, _LEGENDRE_WEIGHTS = np.polynomial.legendre.leggauss(16)
 _NODES, _WEIGHTS = (_LEGENDRE_NODES + 1.0) / 2.0, _LEGENDRE_WEIGHTS / 2.0  # on [0, 1]
@@ -46,25 +46,30 @@ def divergence(family: Family, theta0: float, mean0: float, theta1: float, helli
         size += 1.0  # so close that the integral is exact, which a ψ with an error of one ulp of 1 needs
     if 4.0 * _EPS * size <= 1e-13 * value or not math.isfinite(value):
         return value
+    panels = 1 + min(63, int(0.25 * abs(half)))  # sixteen nodes are exact for a few units of θ
+    width = half / panels
     total = 0.0
-    for i in range(_NODES.size):
-        step = half * _NODES[i]
-        near = d.mean(family, theta0 + step)
-        if hellinger:
-            total += _WEIGHTS[i] * 0.5 * (d.mean(family, theta0 + half + step) - near)
-        else:
-            total += _WEIGHTS[i] * (near - mean0)
-    return half * total
+    for panel in range(panels):
+        for i in range(_NODES.size):
+            step = width * (panel + _NODES[i])
+            near = d.mean(family, theta0 + step)
+            if hellinger:
+                total += _WEIGHTS[i] * 0.5 * (d.mean(family, theta0 + half + step) - near)
+            else:
+                total += _WEIGHTS[i] * (near - mean0)
+    return width * total
 
 
 @helper
-def _end_mass(family: Family) -> float:
-    """Log-mass of the family's carrier at the lower end of its means; −inf where it has none there."""
-    low = d.infimum(family)
-    if low == -math.inf or d.natural_bounds(family)[0] > -math.inf:
+def _end_mass(family: Family, sign: float) -> float:
+    """Log-mass of the family's carrier at the lower end of its means (sign 1) or the upper (−1); −inf for none."""
+    end = d.infimum(family) if sign > 0.0 else d.supremum(family)
+    bottom, top = d.natural_bounds(family)
+    if abs(end) == math.inf or (bottom > -math.inf if sign > 0.0 else top < math.inf):
         return -math.inf
-    mass = d.log_partition(family, -_FAR) + low * _FAR
-    farther = d.log_partition(family, -2.0 * _FAR) + low * 2.0 * _FAR
+    far = -sign * _FAR
+    mass = d.log_partition(family, far) - end * far
+    farther = d.log_partition(family, 2.0 * far) - end * 2.0 * far
     return mass if abs(mass - farther) <= 1e-9 * (1.0 + abs(mass)) else -math.inf
 
 
@@ -79,7 +84,7 @@ def distance(family: Family, p: float, q: float, hellinger: bool) -> float:
     if q == low or p == high:
         return math.inf
     if p == low or q == high:
-        mass = _end_mass(family)
+        mass = _end_mass(family, 1.0)
         if p == low and q < high and mass > -math.inf:
             theta = d.natural(family, q)
             away = d.log_partition(family, theta) - low * theta - mass
@@ -89,53 +94,57 @@ def distance(family: Family, p: float, q: float, hellinger: bool) -> float:
 
 
 @helper
-def theta_upper(family: Family, m: float, x: float, hellinger: bool) -> float:
-    """Largest mean within distance x of the member with mean m.
+def theta_bound(family: Family, m: float, x: float, hellinger: bool, sign: float) -> float:
+    """Largest mean within distance x of the member with mean m (sign 1), or the smallest (sign −1).
 
     Brackets the bound in θ by doubling steps (halving the way to a finite end of the domain), then
-    Newton, with bisection whenever a step leaves the bracket. Where the ball holds every θ, the bound is
-    the supremum; where m is the lower end, the distance is −log of the mass there (half of it for
-    Hellinger), or infinite.
+    Newton, with bisection whenever a step leaves the bracket. Where the ball holds every θ on that side, the
+    bound is the end of the means there; where m is the other end, the distance is −log of the mass there (half
+    of it for Hellinger), or infinite.
     """
     if math.isnan(m) or math.isnan(x):
         return math.nan
-    top_mean = d.supremum(family)
-    if x == 0.0 or m == top_mean:
+    up = sign > 0.0
+    last = d.supremum(family) if up else d.infimum(family)
+    if x == 0.0 or m == last:
         return m
     if x == math.inf:
-        return top_mean
-    top = d.natural_bounds(family)[1]
-    at_end = m == d.infimum(family)
+        return last
+    bottom, top = d.natural_bounds(family)
+    end = top if up else bottom
+    at_end = m == (d.infimum(family) if up else d.supremum(family))
     if at_end:
-        mass = _end_mass(family)
+        mass = _end_mass(family, sign)
         if mass == -math.inf:
             return m
-        theta0 = -_FAR
+        theta0 = -sign * _FAR
         if hellinger:
             x *= 2.0
     else:
         mass = 0.0
         theta0 = d.natural(family, m)
 
-    left, right = theta0, theta0
+    near, far = theta0, theta0
     stride = 1e-9 * max(1.0, abs(theta0))
     previous = -1.0
     while True:
-        right = top - 0.5 * (top - left) if left + stride >= top else left + stride
-        if not left < right < top:
-            return top_mean
+        far = near + sign * stride
+        if not sign * far < sign * end:
+            far = end - 0.5 * (end - near)
+        if not sign * near < sign * far < sign * end:
+            return last
         if at_end:
-            value = d.log_partition(family, right) - m * right - mass
+            value = d.log_partition(family, far) - m * far - mass
         else:
-            value = divergence(family, theta0, m, right, hellinger)
+            value = divergence(family, theta0, m, far, hellinger)
         if not value < x:
             break
-        if value <= previous and value > 0.0 and right > theta0 + 700.0:
-            return top_mean  # the distance has stopped growing: the ball holds every member
-        previous, left = value, right
+        if value <= previous and value > 0.0 and sign * (far - theta0) > 700.0:
+            return last  # the distance has stopped growing: the ball holds every member
+        previous, near = value, far
         stride *= 2.0
 
-    theta = 0.5 * (left + right)
+    theta = 0.5 * (near + far)
     for _ in range(300):
         if at_end:
             excess = d.log_partition(family, theta) - m * theta - mass - x
@@ -149,13 +158,13 @@ def theta_upper(family: Family, m: float, x: float, hellinger: bool) -> float:
         if excess == 0.0:
             break
         if excess < 0.0:
-            left = theta
+            near = theta
         else:
-            right = theta
+            far = theta
         following = theta - excess / slope
-        if not left < following < right:
-            following = 0.5 * (left + right)
-        if following == theta or abs(following - theta) <= _EPS * min(abs(theta), abs(top - theta)):
+        if not sign * near < sign * following < sign * far:
+            following = 0.5 * (near + far)
+        if following == theta or abs(following - theta) <= _EPS * min(abs(theta), abs(end - theta)):
             theta = following
             break
         theta = following

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hellinger._numerics import bhattacharyya_trials, expm1x, kl_pair, kl_trials
+from hellinger._numerics import bhattacharyya_trials, expm1x, hellinger_lower_trials, kl_pair, kl_trials
 from hellinger._random import uniform
 from hellinger._special import betaincinv
 from hellinger.families._base import Family, Floats
@@ -82,6 +82,16 @@ class Bernoulli(Family, _NoParameters):
         q = m - r * e
         q = m if x == 0.0 or m == 1.0 else q
         return 1.0 if x == math.inf and not math.isnan(m) else q
+
+    def _hellinger_lower(self, m: float, x: float) -> float:
+        return hellinger_lower_trials(m, x, 1.0)
+
+    def _kl_lower(self, m: float, x: float) -> float:
+        # 1 − q is the upper bound of 1 − m; as q = m·e⁻ᵛ it keeps its digits
+        e, _ = expm1x(kl_pair(1.0 - m, m, 1.0, x))
+        q = m + m * e
+        q = m if x == 0.0 or m == 0.0 else q
+        return 0.0 if x == math.inf and not math.isnan(m) else q
 
     def _draw(self, m: float, z: np.uint64) -> float:
         return 1.0 if uniform(z) < m else 0.0

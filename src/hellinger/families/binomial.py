@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from hellinger._numerics import bhattacharyya_trials, kl_trials
+from hellinger._numerics import bhattacharyya_trials, hellinger_lower_trials, kl_trials
 from hellinger._random import binomial
 from hellinger._special import betaincinv
 from hellinger.errors import require
@@ -80,6 +80,13 @@ class Binomial(Family, _Parameters):
 
     def _kl_upper(self, m: float, x: float) -> float:
         q = self.n * d.kl_upper(_BERNOULLI, m / self.n, x / self.n)
+        return m if x == 0.0 else q
+
+    def _hellinger_lower(self, m: float, x: float) -> float:
+        return hellinger_lower_trials(m, x, self.n)
+
+    def _kl_lower(self, m: float, x: float) -> float:
+        q = self.n * d.kl_lower(_BERNOULLI, m / self.n, x / self.n)
         return m if x == 0.0 else q
 
     def _draw(self, m: float, z: np.uint64) -> float:

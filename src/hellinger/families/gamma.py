@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from hellinger._numerics import log_cosh_ball, phi_at, phi_inverse_below
+from hellinger._numerics import log_cosh_ball, phi_at, phi_inverse, phi_inverse_below
 from hellinger._random import gamma
 from hellinger._special import gammaincinv
 from hellinger.errors import require
@@ -88,6 +88,17 @@ class Gamma(Family, _Parameters):
         if m == 0.0 and not math.isnan(x):
             return 0.0
         return m * math.exp(phi_inverse_below(x / self.shape))
+
+    def _hellinger_lower(self, m: float, x: float) -> float:
+        if x == math.inf and not math.isnan(m):
+            return 0.0
+        cosh, sinh = log_cosh_ball(x, self.shape)
+        return m / (cosh + sinh) / (cosh + sinh)
+
+    def _kl_lower(self, m: float, x: float) -> float:
+        if x == math.inf and not math.isnan(m):
+            return 0.0
+        return m / (1.0 + phi_inverse(x / self.shape))
 
     def _draw(self, m: float, z: np.uint64) -> float:
         return m / self.shape * gamma(self.shape, z)[0]

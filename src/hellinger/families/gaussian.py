@@ -76,6 +76,12 @@ class Gaussian(Family, _Parameters):
     def _kl_upper(self, m: float, x: float) -> float:
         return m + self.sigma * math.sqrt(2.0 * x)
 
+    def _hellinger_lower(self, m: float, x: float) -> float:
+        return m - self.sigma * math.sqrt(8.0 * x)
+
+    def _kl_lower(self, m: float, x: float) -> float:
+        return m - self.sigma * math.sqrt(2.0 * x)
+
     def _draw(self, m: float, z: np.uint64) -> float:
         return m + self.sigma * normal(z)[0]
 

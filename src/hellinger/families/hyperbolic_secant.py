@@ -131,6 +131,12 @@ class HyperbolicSecant(Family, _NoParameters):
             a = following
         return math.sinh(a)
 
+    def _hellinger_lower(self, m: float, x: float) -> float:
+        return -d.hellinger_upper(self, -m, x)
+
+    def _kl_lower(self, m: float, x: float) -> float:
+        return -d.kl_upper(self, -m, x)
+
     def _draw(self, m: float, z: np.uint64) -> float:
         tilt = math.atan(m) / math.pi
         up, state = log_gamma_variate(0.5 + tilt, z)

@@ -107,6 +107,17 @@ class InverseGaussian(Family, _Parameters):
             return math.inf
         return m * (1.0 + math.sqrt(high / self.lam)) / (left / self.lam)
 
+    def _hellinger_lower(self, m: float, x: float) -> float:
+        if x == math.inf and not math.isnan(m):
+            return 0.0
+        z = x * m / self.lam
+        return m / (1.0 + 2.0 * z + math.sqrt(8.0 * z * (1.0 + z)))
+
+    def _kl_lower(self, m: float, x: float) -> float:
+        if x == math.inf and not math.isnan(m):
+            return 0.0
+        return m / (1.0 + math.sqrt(2.0 * x * m / self.lam))
+
     def _draw(self, m: float, z: np.uint64) -> float:
         # Michael, Schucany & Haas 1976, with the smaller root free of cancellation.
         x, state = normal(z)

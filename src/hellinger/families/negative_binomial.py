@@ -97,6 +97,15 @@ class NegativeBinomial(Family, _Parameters):
             return math.inf
         return m + (m + self.r) * math.expm1(kl_pair(m, self.r, m + self.r, x))
 
+    def _hellinger_lower(self, m: float, x: float) -> float:
+        if x == 0.0:
+            return m
+        if x == math.inf and not math.isnan(m):
+            return 0.0
+        cosh, sinh = log_cosh_ball(x, self.r)
+        root = math.sqrt(m) * cosh - math.sqrt(self.r + m) * sinh
+        return root * root if root > 0.0 or math.isnan(root) else 0.0
+
     def _draw(self, m: float, z: np.uint64) -> float:
         rate, state = gamma(self.r, z)
         return poisson(m / self.r * rate, state)[0]

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hellinger._numerics import phi_at, phi_inverse
+from hellinger._numerics import phi_at, phi_inverse, phi_inverse_below
 from hellinger._random import poisson
 from hellinger._special import gammainccinv
 from hellinger.families._base import Family, Floats
@@ -69,6 +69,16 @@ class Poisson(Family, _NoParameters):
         q = x if m < 1e-300 else q
         q = m if x == 0.0 else q
         return math.inf if x == math.inf and not math.isnan(m) else q
+
+    def _hellinger_lower(self, m: float, x: float) -> float:
+        root = math.sqrt(m) - math.sqrt(2.0 * x)
+        q = root * root if root > 0.0 or math.isnan(root) else 0.0
+        return m if x == 0.0 else q
+
+    def _kl_lower(self, m: float, x: float) -> float:
+        q = m * math.exp(-phi_inverse_below(x / m))
+        q = m if x == 0.0 or (m == 0.0 and not math.isnan(x)) else q
+        return 0.0 if x == math.inf and not math.isnan(m) else q
 
     def _draw(self, m: float, z: np.uint64) -> float:
         return poisson(m, z)[0]

@@ -26,9 +26,16 @@ class Place(NamedTuple):
 
 
 def draw_ranking(
-    places: Sequence[Place], *, title: str = "", tail: str = "99 % of runs stay below", ax: Axes | None = None
+    places: Sequence[Place],
+    *,
+    title: str = "",
+    tail: str = "99 % of runs stay below",
+    what: str = "mean regret ± 95 %",
+    unit: str = "reward units",
+    lower: float | None = None,
+    ax: Axes | None = None,
 ) -> Figure:
-    """Dots with intervals, best on top, kin in one colour; high quantiles as hollow triangles."""
+    """Dots with intervals, best on top, kin in one colour; high quantiles as hollow triangles; a lower bound dotted."""
     require(len(places) > 0, "there is at least one policy", places=len(places))
     ranked = sorted(places, key=lambda place: place.mean)
     with styled():
@@ -44,10 +51,13 @@ def draw_ranking(
                 *zip(*tails, strict=True), ">", color=QUIET, markerfacecolor="none", markersize=3.5, mew=0.7, label=tail
             )
         ends = [place.low for place in ranked] + [place.high for place in ranked] + [end for end, _ in tails]
-        spread_axis(axes, ends, "mean regret ± 95 %", "reward units")
+        if lower is not None:
+            axes.axvline(lower, linestyle=":", color="black", linewidth=1.0, label="lower bound")
+            ends.append(lower)
+        spread_axis(axes, ends, what, unit)
         axes.set_yticks(rows, [place.label for place in ranked])
         axes.set_ylim(0.3, len(ranked) + 0.7)
         axes.grid(visible=True, axis="y", linestyle=":")
-        if tails:
+        if tails or lower is not None:
             figure.legend(loc="outside lower right")
     return figure

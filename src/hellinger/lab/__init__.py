@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hellinger.lab._simulate import simulate
 from hellinger.lab.datasets import load_problem
+from hellinger.lab.identification import Identified, identify
 from hellinger.lab.problem import PAPER_BERNOULLI, PAPER_POISSON, Problem, parse_means
 from hellinger.lab.recorded import read_table, replay_table
 from hellinger.lab.result import Result
@@ -13,8 +14,10 @@ __all__ = [
     "PAPER_BERNOULLI",
     "PAPER_POISSON",
     "ContextualProblem",
+    "Identified",
     "Problem",
     "Result",
+    "identify",
     "load_problem",
     "parse_means",
     "read_table",

@@ -20,7 +20,7 @@ from hellinger.world.players import CountsPlayer
 from hellinger.world.runs import run_key
 from hellinger.world.site import Site, turns
 
-__all__ = ["Block", "BlockOutcome", "Setting", "play_drawn"]
+__all__ = ["Block", "BlockOutcome", "Setting", "play_drawn", "reward_streams"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -105,7 +105,7 @@ class Block(NamedTuple):
             order = np.arange(arms)
             if setting.ties == "random":
                 order = np.random.default_rng([setting.seed, run, 1]).permutation(arms)
-            streams = _streams(np.uint64(root), np.uint64(run), order)
+            streams = reward_streams(np.uint64(root), np.uint64(run), order)
             rng = None
             if rule.random:
                 rng = np.random.Generator(np.random.Philox(np.random.SeedSequence([setting.seed, run, 2, own])))
@@ -185,7 +185,7 @@ class _Drawn(NamedTuple):
 
 
 @_jit.jit
-def _streams(root: np.uint64, run: np.uint64, order: Ints) -> npt.NDArray[np.uint64]:
+def reward_streams(root: np.uint64, run: np.uint64, order: Ints) -> npt.NDArray[np.uint64]:
     """A stream of rewards for every arm of this run, the same for every policy."""
     out = np.empty(order.size, np.uint64)
     own = stream(root, run)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hellinger.policies.balls import Ball
     from hellinger.policies.levels import Level
 
-__all__ = ["ceiling", "distance", "fill", "learned", "level", "score", "upper"]
+__all__ = ["ceiling", "distance", "fill", "learned", "level", "lower", "score", "upper"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -24,6 +24,12 @@ Floats = npt.NDArray[np.float64]
 def upper(self: Ball, family: Family, m: float, x: float) -> float:
     """Largest q in the ball of radius x around the member with mean m."""
     return self._upper(family, m, x)
+
+
+@dispatch
+def lower(self: Ball, family: Family, m: float, x: float) -> float:
+    """Smallest q in the ball of radius x around the member with mean m."""
+    return self._lower(family, m, x)
 
 
 @dispatch

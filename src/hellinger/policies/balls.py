@@ -22,13 +22,16 @@ class Ball(Component):
 
     A ball of your own is a subclass of this and of a NamedTuple of its parameters, all with defaults. It has a
     ``name``, by which ``ucb(ball=…)`` finds it, and writes ``_upper(family, m, x)``, the largest q within radius x of
-    m; and ``_ceiling(family)``, the index of an arm never played, where that is not the family's supremum.
+    m; and ``_ceiling(family)``, the index of an arm never played, where that is not the family's supremum. To identify
+    the best arms it also needs ``_lower(family, m, x)``, the smallest q, and ``within_kl``.
     """
 
     __slots__ = ()
     name: ClassVar[str]
     monotone: ClassVar[bool] = False
     """Whether the largest q rises with m and x: only then do pool and simulator use shortcuts that rest on it."""
+    within_kl: ClassVar[float] = 0.0
+    """The largest c such that radius c·x holds all of the KL ball of radius x; 0 where there is none."""
 
     def __init_subclass__(cls) -> None:
         """Note the ball's name, which must be its own."""
@@ -37,6 +40,9 @@ class Ball(Component):
             note_name("ball", _BALLS, cls.name, cls)
 
     def _upper(self, family: Family, m: float, x: float) -> float:
+        raise NotImplementedError
+
+    def _lower(self, family: Family, m: float, x: float) -> float:
         raise NotImplementedError
 
     def _ceiling(self, family: Family) -> float:
@@ -63,9 +69,13 @@ class Hellinger(Ball, _NoParameters):
     __slots__ = ()
     name = "hellinger"
     monotone = True
+    within_kl = 0.5  # 2B ≤ KL
 
     def _upper(self, family: Family, m: float, x: float) -> float:
         return d.hellinger_upper(family, m, x)
+
+    def _lower(self, family: Family, m: float, x: float) -> float:
+        return d.hellinger_lower(family, m, x)
 
     def _distance(self, family: Family, p: float, q: float) -> float:
         return 4.0 * d.bhattacharyya(family, p, q)
@@ -77,9 +87,13 @@ class KullbackLeibler(Ball, _NoParameters):
     __slots__ = ()
     name = "kl"
     monotone = True
+    within_kl = 1.0
 
     def _upper(self, family: Family, m: float, x: float) -> float:
         return d.kl_upper(family, m, x)
+
+    def _lower(self, family: Family, m: float, x: float) -> float:
+        return d.kl_lower(family, m, x)
 
     def _distance(self, family: Family, p: float, q: float) -> float:
         return d.kl(family, p, q)
@@ -91,9 +105,13 @@ class GaussianBall(Ball, _Variance):
     __slots__ = ()
     name = "gaussian"
     monotone = True
+    within_kl = 1.0  # where the variance is at least that of every member: Pinsker's inequality and its kin
 
     def _upper(self, family: Family, m: float, x: float) -> float:
         return m + math.sqrt(2.0 * self.variance * x)
+
+    def _lower(self, family: Family, m: float, x: float) -> float:
+        return m - math.sqrt(2.0 * self.variance * x)
 
     def _ceiling(self, family: Family) -> float:
         return math.inf

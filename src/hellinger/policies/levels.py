@@ -15,7 +15,21 @@ from hellinger._jit import Component, helper
 from hellinger.errors import UnknownNameError, require
 from hellinger.policies._names import note_name
 
-__all__ = ["Level", "ada", "available", "get", "level", "log", "loglog", "moss", "plus", "plusplus", "sparse"]
+__all__ = [
+    "Level",
+    "ada",
+    "available",
+    "constant",
+    "ellipsoid",
+    "get",
+    "level",
+    "log",
+    "loglog",
+    "moss",
+    "plus",
+    "plusplus",
+    "sparse",
+]
 
 
 class _Parameters(NamedTuple):
@@ -81,6 +95,19 @@ def level(
         return type(function.__name__, (Level,), namespace)
 
     return decorate
+
+
+@level(monotone=True)
+def constant(extra: float, n: float, t: float, arms: float, horizon: float) -> float:
+    """1, whatever the time: LinUCB (Li et al. 2010, algorithm 1) has ½α²."""
+    return 1.0
+
+
+@level(monotone=True)
+def ellipsoid(extra: float, n: float, t: float, arms: float, horizon: float) -> float:
+    """½(√(extra·log(20(1 + t))) + 1)²: C²UCB, for extra weights of unit length at most, at 95 % confidence."""
+    root = math.sqrt(extra * math.log(20.0 * (1.0 + t))) + 1.0
+    return 0.5 * root * root
 
 
 @level(monotone=True)

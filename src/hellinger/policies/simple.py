@@ -1,4 +1,4 @@
-"""Baselines: ε-greedy and uniform choice."""
+"""Baselines: greedy, ε-greedy and uniform choice."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hellinger.families import Family
 from hellinger.policies._registry import named
 from hellinger.policies._rule import Floats, Rule
 
-__all__ = ["EpsilonGreedy", "Uniform"]
+__all__ = ["EpsilonGreedy", "Greedy", "Uniform"]
 
 
 class _Epsilon(NamedTuple):
@@ -39,6 +39,16 @@ class EpsilonGreedy(_Epsilon, Rule):
                 out[i] = math.inf
             else:
                 out[i] = sums[i] / pulls[i]
+
+
+class Greedy(_Family, Rule):
+    """The empirical means; arms never played first."""
+
+    __slots__ = ()
+    monotone = True
+
+    def _score(self, s: float, n: float, t: float, arms: float) -> float:
+        return s / n if n > 0.0 else math.inf
 
 
 class Uniform(_Family, Rule):
@@ -72,3 +82,13 @@ def uniform(family: Family) -> Rule:
     Reference: none needed.
     """
     return Uniform(family)
+
+
+@named("greedy")
+def greedy(family: Family) -> Rule:
+    """The best mean so far: what a model or a pool earns without exploring.
+
+    Formula: m.
+    Reference: none needed.
+    """
+    return Greedy(family)

@@ -224,3 +224,25 @@ def ada_ucb(family: Family, *, variance: float = 1.0, horizon: float | None = No
     """
     chosen = levels.get("ada", horizon=horizon, anytime=anytime)
     return grid(family, balls.get("gaussian", variance=variance), chosen)
+
+
+@named("linucb")
+def linucb(family: Family, *, alpha: float = 1.0) -> Rule:
+    """LinUCB: with a linear model the one of the literature, with any other, or none, its form.
+
+    Formula: m + α/√n; with a linear model 1/n is x′Σx.
+    Reference: Li, Chu, Langford & Schapire 2010, algorithms 1 and 2.
+    """
+    require(0 < alpha < math.inf, "0 < alpha", alpha=alpha)
+    return grid(family, balls.get("gaussian"), levels.get("constant", scale=0.5 * alpha * alpha))
+
+
+@named("c2ucb")
+def c2ucb(family: Family, *, dimension: float = 1.0) -> Rule:
+    """C²UCB: LinUCB for several places, with a width that grows with time as its theorem has it.
+
+    Formula: m + (√(d·log(20(1 + t))) + 1)/√n, d weights; with a linear model 1/n is x′Σx.
+    Reference: Qin, Chen & Zhu 2014, algorithm 1; Abbasi-Yadkori, Pál & Szepesvári 2011, theorem 2.
+    """
+    require(0 < dimension < math.inf, "0 < dimension", dimension=dimension)
+    return grid(family, balls.get("gaussian"), levels.get("ellipsoid", extra=dimension))

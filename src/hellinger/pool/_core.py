@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from hellinger import families, policies
+from hellinger import families, models, policies
 from hellinger._jit import entry
 from hellinger.errors import InputError, require
 from hellinger.policies import Path, Prior, _rule, next_fit
 from hellinger.pool import _declared, _merge, _prior, _scan
 from hellinger.pool._checks import Checks, Names, check_seed, single
+from hellinger.pool._context import Contexts, Contextual
 from hellinger.pool._ids import Id
 from hellinger.pool._layout import OLDEST
 from hellinger.pool._membership import Membership
@@ -51,6 +52,7 @@ class Core:
         leaving: Leaving | None = None,
         learn: Learning = "auto",
         weighted: bool = False,
+        model: models.ModelLike | None = None,
     ) -> None:
         self.policy = policies.policy(policy, family=family).ready(horizon)
         require(learn in ("auto", "given"), "learn is 'auto' or 'given'", learn=learn)
@@ -72,7 +74,15 @@ class Core:
         """Where :meth:`advance` has brought the clock."""
         self._window = None if window is None else Window(window, buckets)
         self._window_owed: dict[int, float] = {}
-        self._reason = _why_scan(self.policy, half_life)
+        self._context = None if model is None else Contextual(models.get(model), self.policy)
+        forgets = window is not None or half_life is not None
+        require(
+            model is None or not forgets,
+            "a model goes without window and half-life",
+            window=window,
+            half_life=half_life,
+        )
+        self._reason = _why_scan(self.policy, half_life) if self._context is None else self._context.reason
         limit = self.policy.family.mean_bounds[1]
         self._store = ItemStore(grouped=not self._reason, limit=limit if limit > 0 else math.inf)
         self._check_at = math.inf if self.policy.own or self._reason else 0.0
@@ -96,6 +106,8 @@ class Core:
         self._answer = Answer(1, 0)
         if rule.learns_prior:
             self._set_prior(Prior())
+        elif self._context is not None and learn == "auto":
+            self._due = next_fit(0.0)
         if not self._reason:
             tail = EVERYTHING, 0, False, self._answer.slots, self._answer.rows
             self._merge = entry(_merge.merge, rule, self._store.state, self._members.table, 0.0, *tail)
@@ -112,7 +124,13 @@ class Core:
         return low - 1e-9 * abs(low), high + 1e-9 * abs(high)
 
     def _best(
-        self, k: int, exclude: Names, tags: Iterable[str] | None, among: Names | None, seed: int | None
+        self,
+        k: int,
+        exclude: Names,
+        tags: Iterable[str] | None,
+        among: Names | None,
+        seed: int | None,
+        context: models.Features | None = None,
     ) -> tuple[int, bool]:
         """Write places and rows; how many there are, and whether all counts are whole numbers."""
         if type(k) is not int or k != self._answer.k:
@@ -126,15 +144,21 @@ class Core:
         if tags is not None:
             allowed = self._tags.having(tags)
         if exclude is NOBODY:
-            return self._best_of(allowed, among, seed)
+            return self._best_of(allowed, among, seed, context)
         flags, places = store.state.items["excluded"], self._known(exclude)
         flags[places] = 1
         try:
-            return self._best_of(allowed, among, seed)
+            return self._best_of(allowed, among, seed, context)
         finally:
             flags[places] = 0
 
-    def _best_of(self, allowed: npt.NDArray[np.bool_], among: Names | None, seed: int | None) -> tuple[int, bool]:
+    def _best_of(
+        self,
+        allowed: npt.NDArray[np.bool_],
+        among: Names | None,
+        seed: int | None,
+        context: models.Features | None,
+    ) -> tuple[int, bool]:
         store = self._store
         st, named = store.state, store.ids.names is not None
         tie = OLDEST if self.ties == "oldest" else self._stream + self._version if seed is None else seed
@@ -145,9 +169,11 @@ class Core:
                 self._check_declared()
             rule, prior = self.policy.rule, self._members.table
             best = self._merge(rule, st, prior, self._t, allowed, tie, named, out, rows)
+        elif among is None and self._context is not None and self._context.prunes:
+            best = self._context.best(st, context, self._t, allowed, tie, named, out, rows)
         else:
             slots = np.arange(len(store)) if among is None else np.unique(self._places(among))
-            values = self._values(slots, seed)
+            values = self._values(slots, seed, context)
             best = _scan.select(st, self._scale, slots, values, allowed, tie, named, out, rows)
         return best
 
@@ -159,10 +185,12 @@ class Core:
         )
         self._check_at = 2.0 * self._rounds + 1.0
 
-    def _values(self, slots: Slots, seed: int | None = None) -> Floats:
+    def _values(self, slots: Slots, seed: int | None = None, context: models.Features | None = None) -> Floats:
         """Index of each of these items; where it is drawn, by this seed or the pool's own."""
         rule, store = self.policy.rule, self._store
         t = self._t
+        if self._context is not None and rule.separable:
+            return self._context.values(context, t, slots)
         if rule.separable:
             out = np.empty(slots.size)
             _scan.score_each(rule, store.state, self._members.table, self._scale, t, slots, out)
@@ -177,6 +205,8 @@ class Core:
             rng = np.random.default_rng([self.seed & _MASK, self._version] if seed is None else seed)
         order = np.argsort(items["seq"])  # a draw belongs to an item, wherever it is kept
         sums, pulls = items["s"][order] * self._scale, store.pulls[order] * self._scale
+        if self._context is not None:
+            sums, pulls = self._context.counts(context, order)
         drawn = np.empty(len(store))
         _rule.fill(rule, sums, pulls, t, rng, drawn)
         everything[order] = drawn
@@ -185,6 +215,9 @@ class Core:
     def _scorer(self) -> Callable[[Any, Slots], Floats]:
         """Computes the indices of a copy of the items, oldest first, as they are now; those that are drawn are NaN."""
         rule, scale, t = self.policy.rule, self._scale, self._t
+        if self._context is not None:
+            known = np.full(len(self), np.nan) if rule.random else self._values(np.arange(len(self)))
+            return lambda _items, order: known[order]
         prior, state, limit = self._members.table.copy(), self._store.state, self._store.limit
         state = state._replace(meta=state.meta.copy())
 
@@ -204,7 +237,9 @@ class Core:
         listed: Any = [names] if isinstance(names, (int, str)) else names
         return self._store.ids.known(self._store.state.items, listed)
 
-    def _count(self, slots: Slots, n: Floats, s: Floats) -> None:
+    def _count(self, slots: Slots, n: Floats, s: Floats, contexts: Contexts = None) -> None:
+        if self._context is not None:
+            self._context.check(contexts, slots.size)
         if self._scale == 1.0:
             bad, total = self._store.count(slots, n, s, self._slack_bounds)
         else:
@@ -217,15 +252,24 @@ class Core:
                 float(item["n"]) * self._scale + n[same].sum(),
             )
             self._checks.refuse(float(total_s), float(total_n))
+        if self._context is not None:
+            self._context.observe(slots, n, s, contexts)
         self._add_rounds(total)
         self._after(slots, n, s)
 
     def _learn(self) -> None:
         """Fit the prior again where that is due: after an event, so that a ranking itself changes nothing."""
-        if self._since >= self._due:
+        if self._since < self._due:
+            return
+        if self._context is not None:
+            self._context.fit()
+            self._since, self._due = 0.0, next_fit(self._present) - self._present
+        if self.policy.rule.learns_prior:
             self._set_prior(_prior.fit(self._store, self._members, self._scale))
 
     def _set_prior(self, prior: Prior) -> None:
+        if self._context is not None and (self.learning == "given" or not prior.plays):
+            self._context.set_prior(prior)
         self._members.set_prior(prior, self._store, self._scale)
         self._since = 0.0
         self._due = next_fit(prior.plays) - prior.plays if self.learning == "auto" else math.inf
@@ -253,6 +297,8 @@ class Core:
         knots = self._members.leave(store, slots, remember=remember and self._remembers)
         falling, count = store.remove(slots), len(store) + slots.size
         self._members.compact(falling, count)
+        if self._context is not None:
+            self._context.regression.remove(falling)
         self._members.settle(store, knots)
         self._drop_tags(kinds)
         self._version += 1
@@ -319,16 +365,41 @@ class Core:
             raise InputError(f"`id` must be given once, but got {name!r} twice")
         return slots
 
+    @property
+    def _modelled(self) -> Contextual:
+        """The model's part, or an error where there is none."""
+        if self._context is None:
+            raise InputError('a pool must have a model for this: Pool(…, model="logistic")')
+        return self._context
+
+    def _described(self, features: models.Features | Sequence[models.Features] | None, count: int) -> Any:
+        """The features of so many new items, checked; None where none are given."""
+        self._refuse_context(features=features)
+        if features is None:
+            return None
+        listed = [features] * count if isinstance(features, Mapping) else list(features)
+        require(len(listed) == count, "features are one dict for all or one for each", ids=count, features=len(listed))
+        for each in listed:
+            models.check_features(each)
+        return listed
+
+    def _refuse_context(self, **given: object) -> None:
+        """Raise where features or a context are given to a pool that has no model to use them."""
+        for name, value in given.items():
+            require(
+                value is None or self._context is not None, f"{name} goes with a pool that has a model", **{name: value}
+            )
+
     def _set_hidden(self, ids: Id | Names, hidden: int) -> None:
         self._store.hide(self._places(ids), hidden)
         self._version += 1
 
-    def _served(self, found: int, worth: npt.ArrayLike | None = None) -> None:
+    def _served(self, found: int, worth: npt.ArrayLike | None = None, context: models.Features | None = None) -> None:
         """Count an impression of each of the best so many, or what it is worth in each place."""
         if found:
             answer = self._answer
             ones = answer.ones[:found] if worth is None else self._checks.places(worth, found)
-            self._count(answer.slots[:found], ones, answer.zeros[:found])
+            self._count(answer.slots[:found], ones, answer.zeros[:found], context)
         self._version += 1
 
     def _dismiss(self, slots: Slots, reason: Reason) -> None:

@@ -6,16 +6,18 @@ import math
 import random
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Generic
+from typing import Any, Generic, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from hellinger import families
 from hellinger.errors import require
+from hellinger.models import Effect, Features, Model, ModelLike
 from hellinger.policies import PolicyLike, Prior
 from hellinger.pool import _prior, _scan
 from hellinger.pool._checks import Names, arrivals, single, sized
+from hellinger.pool._context import Contexts
 from hellinger.pool._core import EVERYTHING, NOBODY, Core
 from hellinger.pool._ids import IdT
 from hellinger.pool._layout import LIVE_CELLS
@@ -57,6 +59,9 @@ class Pool(Core, Generic[IdT]):
         says so, after the event that reaches it; ``"given"`` leaves it to the owner, who sets :attr:`prior`.
     weighted
         Whether impressions may be worth less than one, see :meth:`record`; the first that is sets it by itself.
+    model
+        A model of rewards by features of items and of who is asking, or its spec: ``"logistic"``; see
+        :mod:`hellinger.models`. Mean and pulls of an item are then the model's.
 
     Examples
     --------
@@ -71,7 +76,13 @@ class Pool(Core, Generic[IdT]):
     """
 
     def __repr__(self) -> str:
-        return f"Pool({self.policy.spec!r}, {len(self):,} items, {self.rounds:,.0f} impressions)"
+        model = "" if self.model is None else f"model={self.model.spec!r}, "
+        return f"Pool({self.policy.spec!r}, {model}{len(self):,} items, {self.rounds:,.0f} impressions)"
+
+    @property
+    def model(self) -> Model | None:
+        """The model of rewards; None where counts alone decide."""
+        return None if self._context is None else self._context.regression.model
 
     # Items --------------------------------------------------------------------------------------------
 
@@ -83,6 +94,7 @@ class Pool(Core, Generic[IdT]):
         *,
         tags: Iterable[str] | Sequence[Iterable[str]] = (),
         group: GroupLike | Sequence[GroupLike] = None,
+        features: Features | Sequence[Features] | None = None,
         fresh: bool = True,
         order: npt.ArrayLike | None = None,
     ) -> None:
@@ -98,6 +110,9 @@ class Pool(Core, Generic[IdT]):
             What the items belong to: a name, or a tuple of names from broad to narrow, as ``("sport", "story-17")``;
             one for all, or a list with one for each. Where the policy learns a prior, items of a group learn from
             each other, as far as groups are found to tell something. Without a group, those with the same tags do.
+        features
+            What a model knows of an item: one dict for all, or one for each. A model does not look at tags and groups:
+            what it is to learn from is a feature.
         fresh
             False for items that come back: their impressions are among :attr:`rounds` already.
         order
@@ -113,6 +128,7 @@ class Pool(Core, Generic[IdT]):
             least = self._store.next_seq
             rule = f"{least} <= order, in a pool with a window"
             require(bool((numbers >= least).all()), rule, order=int(numbers.min(initial=least)))
+        described = self._described(features, count)
         paths = paths_of(group, count)
         kinds = self._tags.take(tags, count)
         knots = self._members.numbers(paths, kinds, self._tag_sets)
@@ -124,6 +140,8 @@ class Pool(Core, Generic[IdT]):
             self._members.drop(knots)
             self._drop_tags(kinds)
             raise
+        if self._context is not None:
+            self._context.regression.add(count, described, n, s)
         self._members.join(self._store, slots, knots, self._scale)
         self._add_rounds(float(n.sum()) * unit, fresh)
         self._after(slots, n, s)
@@ -228,9 +246,12 @@ class Pool(Core, Generic[IdT]):
             half_life=self.half_life,
             leaving=self.leaving,
             learn=self.learning,
+            model=self.model,
             weighted=self._checks.weighted,
         )
         other._store = self._store.blank()
+        if self._context is not None and other._context is not None:
+            other._context.regression = self._context.regression.blank()
         other._store.regroup(grouped=not other._reason)
         other._tags = self._tags.copy()
         other._members = self._members.blank(other._store)
@@ -249,6 +270,7 @@ class Pool(Core, Generic[IdT]):
         tags: Iterable[str] | None = None,
         among: Names[IdT] | None = None,
         seed: int | None = None,
+        context: Features | None = None,
     ) -> list[Ranked[IdT]]:
         """Return the k items with the largest index, best first; fewer only where fewer are eligible.
 
@@ -268,8 +290,12 @@ class Pool(Core, Generic[IdT]):
             Fixes the order of ties and the draws of this ranking. Pools of the same kind with the same items (counts,
             tags, arrival numbers, hidden or not), rounds and prior then give the same ranking, whatever has happened in
             them. If not given, the pool's own seed and the number of changes so far decide.
+        context
+            Who is asking, for a pool with a model: ``{"age": 31, "gender": "F"}``.
         """
-        found, whole = self._best(k, exclude, tags, among, seed)
+        if context is not None:
+            self._refuse_context(context=context)
+        found, whole = self._best(k, exclude, tags, among, seed, context)
         return self._answer.ranked(found, whole, self._store.ids.names)
 
     def serve(
@@ -280,6 +306,7 @@ class Pool(Core, Generic[IdT]):
         tags: Iterable[str] | None = None,
         among: Names[IdT] | None = None,
         seed: int | None = None,
+        context: Features | None = None,
         count: bool = True,
         worth: npt.ArrayLike | None = None,
     ) -> list[Ranked[IdT]]:
@@ -287,8 +314,8 @@ class Pool(Core, Generic[IdT]):
 
         ``worth``: what an impression counts in each place, as ``[1, 0.7, 0.5]``; further places have the last figure.
         """
-        ranked = self.rank(k, exclude=exclude, tags=tags, among=among, seed=seed)
-        self._served(len(ranked) if count else 0, worth)
+        ranked = self.rank(k, exclude=exclude, tags=tags, among=among, seed=seed, context=context)
+        self._served(len(ranked) if count else 0, worth, context)
         return ranked
 
     def pick(
@@ -299,13 +326,16 @@ class Pool(Core, Generic[IdT]):
         tags: Iterable[str] | None = None,
         among: Names[IdT] | None = None,
         seed: int | None = None,
+        context: Features | None = None,
         count: bool = True,
         worth: npt.ArrayLike | None = None,
     ) -> tuple[list[IdT], list[float]]:
         """:meth:`serve`, for callers that need ids and indices alone, each as a list: a fifth of the time less."""
-        found, _ = self._best(k, exclude, tags, among, seed)
+        if context is not None:
+            self._refuse_context(context=context)
+        found, _ = self._best(k, exclude, tags, among, seed, context)
         picked = self._answer.columns(found, self._store.ids.names)
-        self._served(found if count else 0, worth)
+        self._served(found if count else 0, worth, context)
         return picked
 
     def pick_places(self, k: int, *, seed: int) -> Slots:
@@ -374,13 +404,30 @@ class Pool(Core, Generic[IdT]):
         prior = None if self.prior is None else (a, strength)
         return Stats(plain(n), plain(s), mean, score, age, tags, hidden, self._members.path(int(slot[0])), prior)
 
-    def scores(self, ids: Names[IdT]) -> Floats:
+    def scores(self, ids: Names[IdT], *, context: Features | None = None) -> Floats:
         """Index of each of these items."""
-        return self._values(self._places(ids))
+        self._refuse_context(context=context)
+        return self._values(self._places(ids), context=context)
 
-    def explain(self) -> str:
-        """Say how items are ranked at present, and why so."""
+    def predict(self, ids: Names[IdT], *, context: Features | None = None) -> tuple[Floats, Floats]:
+        """Mean and effective pulls of each of these items in a context, by the model."""
+        return self._modelled.regression.predict(context, self._places(ids))
+
+    def effects(self) -> list[Effect]:
+        """What the model's shared weights have learned of each feature and pair of features, with its certainty."""
+        return self._modelled.regression.effects()
+
+    @overload
+    def explain(self) -> str: ...
+
+    @overload
+    def explain(self, name: IdT, *, context: Features | None = None) -> list[Effect]: ...
+
+    def explain(self, name: IdT | None = None, *, context: Features | None = None) -> str | list[Effect]:
+        """Say how items are ranked at present, and why so; or what the model makes of one item in a context."""
         store = self._store
+        if name is not None:
+            return self._modelled.regression.explain(store.ids.place(store.state.items, name), context)
         if not self._reason:
             how = (
                 f"grouped: {len(store)} items in {store.state.meta[LIVE_CELLS]} cells of {store.groups} groups; "
@@ -396,17 +443,25 @@ class Pool(Core, Generic[IdT]):
 
     # Learning -----------------------------------------------------------------------------------------
 
-    def record(self, name: IdT, *, impressions: float = 0, rewards: float = 0.0) -> None:
+    def record(
+        self, name: IdT, *, impressions: float = 0, rewards: float = 0.0, context: Features | None = None
+    ) -> None:
         """Count impressions and rewards of one item: rewards alone for an impression that serve has counted.
 
         An impression may be worth less than one, as the chance that it was looked at: ``impressions=0.4``. What is
         counted is the sum; sums of multiples of a power of two, as 1/64, do not depend on their order. Once an
         impression was worth less than one, an item may have earned more than its impressions are worth: its index is
         that of one with as many impressions as its rewards take at least.
+
+        With a model, ``context`` is the one that the item was shown in.
         """
         n, s = self._checks.one(impressions, rewards)
         store = self._store
         slot = store.ids.place(store.state.items, name)
+        if self._context is not None or context is not None:
+            self._refuse_context(context=context)
+            self._count(np.array([slot]), np.array([n]), np.array([s]), context)
+            return
         unit = 1.0 / self._scale
         if not store.count_one(slot, n * unit, s * unit, self._slack_bounds):
             item = store.state.items[slot]
@@ -419,11 +474,22 @@ class Pool(Core, Generic[IdT]):
             self._members.revise(store, np.array([slot]))
         self._learn()
 
-    def record_many(self, ids: Names[IdT], impressions: npt.ArrayLike = 0, rewards: npt.ArrayLike = 0) -> None:
-        """Count impressions and rewards of many items, ids in any order and often; all or none."""
+    def record_many(
+        self,
+        ids: Names[IdT],
+        impressions: npt.ArrayLike = 0,
+        rewards: npt.ArrayLike = 0,
+        *,
+        contexts: Contexts = None,
+    ) -> None:
+        """Count impressions and rewards of many items, ids in any order and often; all or none.
+
+        ``contexts`` are one for all, or one for each.
+        """
+        self._refuse_context(contexts=contexts)
         slots = self._places(ids)
         n, s = self._checks.many(impressions, rewards, slots.size)
-        self._count(slots, n, s)
+        self._count(slots, n, s, contexts)
 
     def record_places(self, places: Slots, impressions: float, rewards: Floats) -> None:
         """Count so many impressions of each of these places, and their rewards."""
@@ -441,10 +507,11 @@ class Pool(Core, Generic[IdT]):
         refuses, for it must know when each impression was.
         """
         require(
-            self._window is None and self.half_life is None,
-            "counts can be set only in a pool without window and half-life",
+            self._window is None and self.half_life is None and self.model is None,
+            "counts can be set only in a pool without window, half-life and model",
             window=self._window and self._window.length,
             half_life=self.half_life,
+            model=self.model,
         )
         slots = self._distinct(ids, skip_absent=skip_absent)
         n, s = self._checks.many(impressions, rewards, slots.size)
@@ -534,8 +601,9 @@ class Pool(Core, Generic[IdT]):
         *,
         family: families.Family | None = None,
         policy: PolicyLike | None = None,
+        model: ModelLike | None = None,
     ) -> Pool[Any]:
-        """Return the pool that was saved; ``family`` and ``policy`` are needed where its own have no spec."""
+        """Return the pool that was saved; ``family``, ``policy``, ``model`` are needed where its own have no spec."""
         from hellinger.pool import snapshot
 
-        return snapshot.load(Path(path), family, policy)
+        return snapshot.load(Path(path), family, policy, model)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import struct
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hellinger.errors import InputError, require
+from hellinger.models import ModelLike, Regression
 from hellinger.policies import PolicyLike, Prior
 from hellinger.policies import policy as make_policy
 from hellinger.pool._layout import CELL, COUNT, GROUP, ITEM, ItemArrays
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["load", "save"]
 
 _MAGIC = b"HELPOOL1"
-_FORMAT = 6
+_FORMAT = 7
 _RECORDS = {"items": ITEM, "cells": CELL, "groups": GROUP, "kin": KIN, "knots": KNOT}
 _DIGEST = 32
 
@@ -45,6 +47,10 @@ def save(pool: Pool[Any], path: Path) -> None:
     if window is not None:
         for number, bucket in enumerate(window.all()):
             arrays |= {f"bucket{number}.{field}": values for field, values in bucket._asdict().items()}
+    learned = None
+    if pool._context is not None:
+        learned, parts = pool._context.regression.state()
+        arrays |= {f"model.{name}": values for name, values in parts.items()}
     header = {
         "format": _FORMAT,
         "policy": pool.policy.spec,
@@ -67,6 +73,8 @@ def save(pool: Pool[Any], path: Path) -> None:
         "departures": pool._departures,
         "members": pool._members.state(),
         "learning": pool.learning,
+        "model": learned,
+        "due": pool._due if pool._due < math.inf else None,
         "weighted": pool._checks.weighted,
         "prior": None if pool.prior is None else pool.prior.state(),
         "since": pool._since,
@@ -94,7 +102,7 @@ def save(pool: Pool[Any], path: Path) -> None:
     part.replace(path)
 
 
-def load(path: Path, family: Family | None, policy: PolicyLike | None = None) -> Pool:
+def load(path: Path, family: Family | None, policy: PolicyLike | None = None, model: ModelLike | None = None) -> Pool:
     """Read a pool; a file that is not exactly what :func:`save` wrote is refused."""
     from hellinger.pool.pool import Pool
 
@@ -128,6 +136,10 @@ def load(path: Path, family: Family | None, policy: PolicyLike | None = None) ->
         buckets=window["buckets"] if window else 24,
         learn=header["learning"],
         weighted=header.get("weighted", False),
+        model=model if model is not None or header["model"] is None else header["model"]["model"],
+    )
+    require(
+        (pool._context is None) == (header["model"] is None), "model goes with a snapshot that has one", model=model
     )
     same = pool.policy.spec == header["policy"]
     require(same, "policy is the one of the snapshot", policy=pool.policy.spec, snapshot=header["policy"])
@@ -145,6 +157,10 @@ def load(path: Path, family: Family | None, policy: PolicyLike | None = None) ->
     if pool.prior is not None:
         pool.prior = Prior.from_state(header["prior"])  # the items have their strata already
         pool._since = header["since"]
+    if pool._context is not None and pool.model is not None:
+        parts = {name.removeprefix("model."): array for name, array in arrays.items() if name.startswith("model.")}
+        pool._context.regression = Regression.from_state(pool.model, header["model"], parts)
+        pool._since, pool._due = header["since"], math.inf if header["due"] is None else header["due"]
     if pool._window is not None:
         buckets = [
             Bucket(*(arrays[f"bucket{number}.{field}"] for field in Bucket._fields)) for number in range(window["held"])

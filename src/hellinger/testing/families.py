@@ -17,14 +17,14 @@ from hellinger import _special, families
 from hellinger._jit import jit
 from hellinger.families import Family
 from hellinger.families import _dispatch as d
-from hellinger.families._solver import theta_upper
+from hellinger.families._solver import theta_bound
 from hellinger.testing._suite import EPS, Floats, close, found_in, refused
 
-__all__ = ["check_family", "condition", "family_checks", "generic_upper", "posterior_draws", "posterior_upper"]
+__all__ = ["check_family", "condition", "family_checks", "generic_bound", "posterior_draws", "posterior_upper"]
 
 _RADII = np.array([1e-12, 1e-6, 1e-3, 0.05, 0.5, 3.0, 20.0])
-_PAIRWISE = ("kl", "bhattacharyya", "hellinger2", "hellinger_upper", "kl_upper")
-_BOUNDS = ("hellinger_upper", "kl_upper")
+_BOUNDS = ("hellinger_upper", "kl_upper", "hellinger_lower", "kl_lower")
+_PAIRWISE = ("kl", "bhattacharyya", "hellinger2", *_BOUNDS)
 
 
 def check_family(family: Family) -> None:
@@ -45,9 +45,9 @@ def family_checks() -> dict[str, Callable[[Family], None]]:
 
 
 @jit
-def _generic(family: Any, mean: Floats, radius: Floats, hellinger: bool, out: Floats) -> None:
+def _generic(family: Any, mean: Floats, radius: Floats, hellinger: bool, sign: float, out: Floats) -> None:
     for i in range(out.size):
-        out[i] = theta_upper(family, mean[i], radius[i], hellinger)
+        out[i] = theta_bound(family, mean[i], radius[i], hellinger, sign)
 
 
 @jit
@@ -61,11 +61,12 @@ def _quantile(family: Any, s: float, n: float, tail: float) -> float:
     return d.posterior_upper(family, s, n, tail)
 
 
-def generic_upper(family: Family, mean: Any, radius: Any, *, hellinger: bool) -> Floats:
-    """Return the bound found from ψ alone, whatever closed form the family has."""
+def generic_bound(family: Family, mean: Any, radius: Any, bound: str) -> Floats:
+    """Return the bound of this name found from ψ alone, whatever closed form the family has."""
     mean, radius = np.broadcast_arrays(np.asarray(mean, float), np.asarray(radius, float))
     out = np.empty(mean.shape)
-    _generic(family, mean.ravel(), radius.ravel(), hellinger, out.reshape(-1))
+    sign = 1.0 if bound.endswith("upper") else -1.0
+    _generic(family, mean.ravel(), radius.ravel(), bound.startswith("hellinger"), sign, out.reshape(-1))
     return out
 
 
@@ -90,7 +91,7 @@ def condition(family: Family, mean: Any, radius: Any, bound: Any, *, hellinger: 
     """
     mean, radius, bound = (np.asarray(a, float) for a in (mean, radius, bound))
     low, high = family.mean_bounds
-    inside = (low < bound) & (bound < high) & (mean > low) & (bound > mean)
+    inside = (low < bound) & (bound < high) & (low < mean) & (mean < high) & (bound != mean)
     q = np.where(inside, bound, np.nan)
     theta = family.natural(q)
     if hellinger:
@@ -99,7 +100,7 @@ def condition(family: Family, mean: Any, radius: Any, bound: Any, *, hellinger: 
     else:
         slope = q - mean
     with np.errstate(all="ignore"):
-        ratio = family.variance(q) * (np.abs(theta) + radius / slope) / np.maximum(np.abs(q), np.abs(mean))
+        ratio = family.variance(q) * (np.abs(theta) + np.abs(radius / slope)) / np.maximum(np.abs(q), np.abs(mean))
         pole = (family.bhattacharyya if hellinger else family.kl)(mean, high)
         at_pole = np.isfinite(pole) & (high == math.inf) & (np.abs(radius - pole) <= 1e-3 * pole)
     return np.where(at_pole, math.inf, np.where(inside, ratio, 1.0))
@@ -210,59 +211,66 @@ def check_bhattacharyya(family: Family) -> None:
 
 
 def check_bounds_solve_their_equation(family: Family) -> None:
-    """A hair below the bound is within the radius; a hair above is not, unless there is nothing above."""
+    """A hair within the bound is within the radius; a hair beyond is not, unless there is nothing beyond."""
     m, x = (a.ravel() for a in np.meshgrid(_means(family), _RADII))
-    high = family.mean_bounds[1]
-    for bound, distance in (("hellinger_upper", family.bhattacharyya), ("kl_upper", family.kl)):
+    low, high = family.mean_bounds
+    for bound in _BOUNDS:
+        distance = family.bhattacharyya if bound.startswith("hellinger") else family.kl
         q = getattr(family, bound)(m, x)
-        assert (q >= m).all(), f"mean <= {bound} must hold"
+        assert (low <= q).all(), f"the infimum <= {bound} must hold"
         assert (q <= high).all(), f"{bound} <= the supremum must hold"
         hair = 1e-12 * np.maximum(np.abs(q), np.abs(m)) + np.finfo(float).tiny
-        below, above = np.maximum(m, np.minimum(q, np.finfo(float).max) - hair), q + hair
-        wide = distance(m, below) > x * (1 + 1e-12)
-        assert not wide.any(), f"{bound} is too large at mean={m[wide][0]!r}, radius={x[wide][0]!r}"
-        room = (q < high) & (above < high)
-        narrow = room & (distance(m, np.where(room, above, high)) < x * (1 - 1e-12))
-        assert not narrow.any(), f"{bound} is too small at mean={m[narrow][0]!r}, radius={x[narrow][0]!r}"
+        if bound.endswith("upper"):
+            assert (q >= m).all(), f"mean <= {bound} must hold"
+            within, beyond = np.maximum(m, np.minimum(q, np.finfo(float).max) - hair), q + hair
+        else:
+            assert (q <= m).all(), f"{bound} <= mean must hold"
+            within, beyond = np.minimum(m, np.maximum(q, np.finfo(float).min) + hair), q - hair
+        wide = distance(m, within) > x * (1 + 1e-12)
+        assert not wide.any(), f"{bound} is too far at mean={m[wide][0]!r}, radius={x[wide][0]!r}"
+        room = (low < beyond) & (beyond < high)
+        narrow = room & (distance(m, np.where(room, beyond, m)) < x * (1 - 1e-12))
+        assert not narrow.any(), f"{bound} is too near at mean={m[narrow][0]!r}, radius={x[narrow][0]!r}"
 
 
 def check_closed_forms_equal_the_solver(family: Family) -> None:
-    """Both bounds equal those found from ψ alone, where θ is well conditioned."""
+    """The bounds equal those found from ψ alone, where θ is well conditioned."""
     m, x = (a.ravel() for a in np.meshgrid(_means(family), _RADII))
     for bound in _BOUNDS:
-        hellinger = bound == "hellinger_upper"
         q = getattr(family, bound)(m, x)
-        sound = condition(family, m, x, q, hellinger=hellinger) <= 100.0
+        sound = condition(family, m, x, q, hellinger=bound.startswith("hellinger")) <= 100.0
         assert sound.mean() > 0.3, f"{bound} is ill-conditioned almost everywhere"
         allowed = 1e-12 * np.maximum(np.abs(q), np.abs(m))
-        close(generic_upper(family, m, x, hellinger=hellinger)[sound], q[sound], allowed[sound], f"solver's {bound}")
+        close(generic_bound(family, m, x, bound)[sound], q[sound], allowed[sound], f"solver's {bound}")
 
 
 def check_bounds_are_monotone(family: Family) -> None:
-    """A larger mean or radius never gives a smaller bound (but for rounding)."""
+    """A larger mean never gives a smaller bound, nor a larger radius a nearer one (but for rounding)."""
     m = _means(family)
     x = np.concatenate([[0.0], np.geomspace(1e-12, 50.0, 60), [math.inf]])
     for bound in _BOUNDS:
-        q = np.minimum(getattr(family, bound)(m[:, None], x), 1e300)  # so that slack can be added
+        q = np.clip(getattr(family, bound)(m[:, None], x), -1e300, 1e300)  # so that slack can be added
         slack = 4 * EPS * np.maximum(np.abs(q), np.abs(m)[:, None])
         assert (q[1:] + slack[1:] >= q[:-1]).all(), f"{bound} must not fall with the mean"
-        assert (q[:, 1:] + 250 * slack[:, 1:] >= q[:, :-1]).all(), f"{bound} must not fall with the radius"
+        away = q if bound.endswith("upper") else -q
+        assert (away[:, 1:] + 250 * slack[:, 1:] >= away[:, :-1]).all(), f"{bound} must not near with the radius"
 
 
 def check_ends(family: Family) -> None:
-    """Radius 0 gives the mean, an infinite radius the supremum, exactly; a mean at the top stays there."""
+    """Radius 0 gives the mean, an infinite radius the end of the means, exactly; a mean at that end stays there."""
     m = _means(family)
-    high = family.mean_bounds[1]
-    for bound in _BOUNDS:
-        upper = getattr(family, bound)
-        assert (upper(m, 0.0) == m).all(), f"{bound}(m, 0) must be m"
-        assert (upper(m, math.inf) == high).all(), f"{bound}(m, inf) must be the supremum"
-        if high < math.inf:
-            assert (upper(high, _RADII) == high).all(), f"{bound} must stay at the supremum"
+    low, high = family.mean_bounds
+    for name in _BOUNDS:
+        bound, end = getattr(family, name), high if name.endswith("upper") else low
+        assert (bound(m, 0.0) == m).all(), f"{name}(m, 0) must be m"
+        assert (bound(m, math.inf) == end).all(), f"{name}(m, inf) must be the end of the means"
+        if abs(end) < math.inf:
+            assert (bound(end, _RADII) == end).all(), f"{name} must stay at the end of the means"
     if high < math.inf and family.bhattacharyya(_means(family, interior=True)[0], high) < 1e4:
         inside = _means(family, interior=True)
-        saturated = family.bhattacharyya(inside, high) * (1 + 1e-9)
-        assert (family.hellinger_upper(inside, saturated) == high).all(), "a saturated ball must give the supremum"
+        for name, end in (("hellinger_upper", high), ("hellinger_lower", low)):
+            saturated = family.bhattacharyya(inside, end) * (1 + 1e-9)
+            assert (getattr(family, name)(inside, saturated) == end).all(), "a saturated ball must reach the end"
 
 
 # Types, shapes, errors --------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What is known of regret, and the most that can be earned.
+"""What is known of regret, the most that can be earned, and the fewest samples that tell the best arms.
 
 >>> from hellinger import theory
 >>> paper = [0.01] * 3 + [0.02] * 3 + [0.05] * 3 + [0.1]
@@ -19,6 +19,7 @@ from hellinger.theory.bounds import (
     regret_bound,
 )
 from hellinger.theory.limit import limit
+from hellinger.theory.samples import least_samples
 
 __all__ = [
     "best_epsilon",
@@ -27,6 +28,7 @@ __all__ = [
     "hellinger_rates",
     "kl_rates",
     "lai_robbins",
+    "least_samples",
     "limit",
     "pulls_bound",
     "regret_bound",

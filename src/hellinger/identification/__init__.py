@@ -1,0 +1,8 @@
+"""Identification: which m of K arms are the best, with a given confidence or a given budget."""
+
+from __future__ import annotations
+
+from hellinger.identification.finder import Identification
+from hellinger.identification.rates import Rate
+
+__all__ = ["Identification", "Rate"]

@@ -1,0 +1,476 @@
+"""What a model has learned: the posterior of its weights and of every item's level, one event after the other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from hellinger._arrays import grown
+from hellinger.errors import InputError, require, require_memory
+from hellinger.models import _kernels as kernels
+from hellinger.models import _spread
+from hellinger.models._base import Model
+from hellinger.models._kernels import BLOCK, FIRST, ItemLevels, Own, View, Weights
+from hellinger.models.encoder import Encoder, Features
+
+__all__ = ["Effect", "Regression"]
+
+Floats = npt.NDArray[np.float64]
+Slots = npt.NDArray[np.int64]
+
+_FIRST_FIT = 64
+_COLUMNS = ("pulls", "sums", "base", "kappa", "info", "row")
+_NOBODY: Features = {}
+
+
+class Effect(NamedTuple):
+    """What a feature adds to the natural parameter, and the standard deviation of that: how certain it is."""
+
+    name: str
+    effect: float
+    error: float
+
+
+class Regression:
+    """The posterior of a model over items 0, 1, …; for one thread at a time.
+
+    Everything is a function of the calls that change it, in their order: :meth:`add`, :meth:`remove`,
+    :meth:`learn_context`, :meth:`observe` and :meth:`set_prior`.
+
+    Examples
+    --------
+    >>> from hellinger import models
+    >>> posterior = Regression(models.get("linear(strength=10, mean=0.1)"))
+    >>> posterior.add(2)
+    >>> posterior.observe(0, posterior.context({}), 1.0, 1.0)
+    >>> means, pulls = posterior.predict({})
+    >>> means.round(4).tolist(), pulls.tolist()
+    ([0.1818, 0.1], [11.0, 10.0])
+    """
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.people = Encoder(model.columns)
+        self.things = Encoder(model.item_columns)
+        self.count = 0
+        """How many items there are."""
+        self.events = 0
+        """How many events it has learned from."""
+        self.strength = 1.0 if model.strength is None else model.strength
+        self.mass = self.strength * (_start(model) if model.mean is None else model.mean)
+        """Pseudo-observations of an item before its first: how many, and their sum."""
+        self.spread = np.full(3, model.scale**2)
+        """Variance of a weight before anything is known: of items' features, of people's, and of pairs."""
+        self._weights = Weights(np.zeros(0), np.zeros((0, 0)))
+        self._width, self._rows = 1, 0
+        self._levels = ItemLevels(
+            np.zeros((0, FIRST, BLOCK), np.float32),
+            np.zeros(0),
+            np.zeros(0),
+            np.zeros(0),
+            np.zeros(0),
+            np.zeros(0),
+            np.zeros(0, np.int32),
+            np.zeros(2),
+        )
+        self._own = Own(np.zeros((0, 0)), np.zeros((0, 0, 0)))
+        self._used = 0
+        """Rows of own weights in use."""
+        self._raw: dict[str, Floats] = {}
+        """Numbers among the items' features as they were given, NaN where there is none."""
+        self._scaled: dict[str, tuple[float, float]] = {}
+        self._reshape()
+
+    # Items --------------------------------------------------------------------------------------------
+
+    def add(
+        self,
+        count: int,
+        features: Sequence[Features] | None = None,
+        pulls: npt.ArrayLike = 0.0,
+        sums: npt.ArrayLike = 0.0,
+    ) -> None:
+        """Add so many items, with the features of each and with what they have earned so far from people unknown."""
+        if features is not None:
+            require(len(features) == count, "features are given for each item", items=count, features=len(features))
+            if self.model.shared:
+                self.things.learn(features)
+        first, self.count = self.count, self.count + count
+        self._make_room()
+        levels = self._levels
+        new = slice(first, self.count)
+        levels.pulls[new], levels.sums[new], levels.row[new] = pulls, sums, -1
+        for column in self._raw.values():
+            column[new] = np.nan
+        if features is not None and self.model.shared:
+            self._reshape()
+            self._write(first, features)
+        self._rescale()
+        self._refresh(first, self.count)
+
+    def put(self, slot: int, features: Features | None = None) -> None:
+        """Put a new item at a place of the owner's choice; what was there before is forgotten.
+
+        For owners whose places are their own and are used again; they leave :meth:`remove` alone.
+        """
+        require(slot >= 0, "0 <= slot", slot=slot)
+        if self.model.shared and features:
+            self.things.learn([features])
+        first = min(slot, self.count)
+        if slot >= self.count:
+            self.count = slot + 1
+            self._make_room()
+            self._levels.row[first:] = -1
+            for column in self._raw.values():
+                column[first : self.count] = np.nan
+        levels = self._levels
+        if levels.row[slot] >= 0:
+            self._free(int(levels.row[slot]))
+        levels.pulls[slot], levels.sums[slot], levels.row[slot] = 0.0, 0.0, -1
+        levels.blocks[slot // BLOCK, :, slot % BLOCK] = 0.0
+        for column in self._raw.values():
+            column[slot] = np.nan
+        if self.model.shared:
+            self._reshape()
+            self._write(slot, [{} if features is None else features])
+            self._rescale()
+        self._refresh(first, slot + 1)
+
+    def remove(self, slots: Slots) -> None:
+        """Take items out, the last in each case moving to the place left; places from the greatest to the least."""
+        levels = self._levels
+        for slot in slots.tolist():
+            last = self.count - 1
+            row = int(levels.row[slot])
+            if row >= 0:
+                self._free(row)
+            for name in _COLUMNS:
+                getattr(levels, name)[slot] = getattr(levels, name)[last]
+            for column in self._raw.values():
+                column[slot] = column[last]
+            levels.blocks[slot // BLOCK, :, slot % BLOCK] = levels.blocks[last // BLOCK, :, last % BLOCK]
+            levels.blocks[last // BLOCK, :, last % BLOCK] = 0.0
+            self.count = last
+
+    # Learning -----------------------------------------------------------------------------------------
+
+    def context(self, features: Features | None) -> Floats:
+        """A context as numbers. Changes nothing."""
+        return self.people.encode(_NOBODY if features is None else features)
+
+    def learn_context(self, features: Features | None) -> Floats:
+        """The same, for somebody to whom something is shown: what is new gets its columns first."""
+        if features:
+            self.people.learn([features])
+            self._reshape()
+        return self.context(features)
+
+    def observe(self, slot: int, z: Floats, impressions: float, rewards: float) -> None:
+        """So many impressions of an item in a context earned so much; no impressions for a reward that comes late."""
+        levels = self._levels
+        if self.model.per_item and levels.row[slot] < 0:
+            self._open(slot)
+        kernels.observe(
+            self.model.link,
+            self.mass,
+            self.strength,
+            self._weights,
+            self._width,
+            levels,
+            self._own,
+            slot,
+            z,
+            float(impressions),
+            float(rewards),
+        )
+        self.events += 1
+        if self.model.learn and self.events >= _FIRST_FIT and self.events & (self.events - 1) == 0:
+            self._learn_spread()
+
+    def observe_page(self, slots: Slots, context: Features | None, impressions: Floats, rewards: Floats) -> None:
+        """:meth:`observe` of several items in one context, in their order.
+
+        Somebody new is met where something was shown; rewards alone are those of somebody met before.
+        """
+        z = self.learn_context(context) if impressions.any() else self.context(context)
+        for slot, n, s in zip(slots.tolist(), impressions.tolist(), rewards.tolist(), strict=True):
+            if n or s:
+                self.observe(slot, z, n, s)
+
+    def set_prior(self, mean: float, strength: float) -> None:
+        """Set what is believed of an item before its first event; what the model's spec fixes stays as it is."""
+        model = self.model
+        self.strength = strength if model.strength is None else model.strength
+        mean = min(max(mean, model.low), model.high) if model.mean is None else model.mean
+        self.mass = self.strength * mean
+        self._refresh(0, self.count)
+
+    def blank(self) -> Regression:
+        """The same items with their features, none ever shown, and nothing learned."""
+        other = Regression.from_state(self.model, *self.state())
+        other._levels.pulls[:] = other._levels.sums[:] = 0.0
+        other._levels.row[:] = -1
+        other.events = other._used = 0
+        other.people, other._own = Encoder(self.model.columns), Own(np.zeros((0, 0)), np.zeros((0, 0, 0)))
+        other.spread = np.full(3, self.model.scale**2)
+        other._weights, other._rows = Weights(np.zeros(0), np.zeros((0, 0))), 0
+        other._reshape()
+        other._refresh(0, other.count)
+        return other
+
+    # What is known ------------------------------------------------------------------------------------
+
+    def view(self, z: Floats) -> View:
+        """The weights as they bear on one context."""
+        return kernels.project(self._weights, self._width, z, self.spread[1] if self.model.per_item else 0.0)
+
+    def predict(self, context: Features | Floats | None, slots: Slots | None = None) -> tuple[Floats, Floats]:
+        """Mean and effective pulls of these items, or of all, in a context."""
+        z = context if isinstance(context, np.ndarray) else self.context(context)
+        chosen = np.arange(self.count) if slots is None else slots
+        means, pulls = np.empty(chosen.size), np.empty(chosen.size)
+        kernels.pairs(self.model.link, self.view(z), self._levels, self._own, chosen, means, pulls)
+        return means, pulls
+
+    @property
+    def adjusted(self) -> tuple[Floats, Floats]:
+        """Impressions and rewards of each item, as if everybody who saw it had no features."""
+        return self._levels.pulls[: self.count].copy(), self._levels.sums[: self.count].copy()
+
+    @property
+    def arrays(self) -> tuple[ItemLevels, Own]:
+        """ItemLevels and own weights, for compiled code that ranks."""
+        return self._levels, self._own
+
+    def effects(self) -> list[Effect]:
+        """The shared weights: of a feature of items, of people, or of a pair of them."""
+        if not self._weights.mean.size:
+            return []
+        names = self._names()
+        errors = np.sqrt(np.maximum(np.diag(self._weights.cov), 0.0))
+        return [Effect(names[j], float(self._weights.mean[j]), float(errors[j])) for j in range(1, errors.size)]
+
+    def explain(self, slot: int, context: Features | None) -> list[Effect]:
+        """What η of an item in a context is the sum of: its level, then each feature and pair that has a part in it."""
+        z, levels = self.context(context), self._levels
+        out = [Effect("item", float(levels.base[slot]), float(levels.info[slot]) ** -0.5)]
+        weights, width = self._weights, self._width
+        if weights.mean.size:
+            w = np.ones(width)
+            w[1:] = levels.blocks[slot // BLOCK, FIRST : FIRST + width - 1, slot % BLOCK]
+            x = np.outer(np.concatenate([[levels.kappa[slot]], z]), w).reshape(-1)
+            x[0] = 0.0
+            errors = np.abs(x) * np.sqrt(np.maximum(np.diag(weights.cov), 0.0))
+            names = self._names()
+            out += [Effect(names[j], float(x[j] * weights.mean[j]), float(errors[j])) for j in np.flatnonzero(x)]
+        row = int(levels.row[slot])
+        if self.model.per_item:
+            mean = self._own.mean[row] if row >= 0 else np.zeros(z.size)
+            variance = np.diag(self._own.cov[row]) if row >= 0 else np.full(z.size, self.spread[1])
+            out += [
+                Effect(
+                    f"{self.people.names[j]} (own)", float(z[j] * mean[j]), abs(float(z[j])) * float(variance[j]) ** 0.5
+                )
+                for j in np.flatnonzero(z)
+            ]
+        return out
+
+    def memory(self) -> int:
+        """Bytes in use for items and weights."""
+        levels = self._levels
+        each = sum(int(getattr(levels, name).itemsize) for name in _COLUMNS) + 8 * len(self._raw)
+        blocks = int(levels.blocks[: self._blocks].nbytes)
+        own = self._used * (self._own.mean.shape[1] + 1) * self._own.mean.shape[1] * 8
+        return int(self.count * each + blocks + own + self._weights.cov.nbytes)
+
+    # State --------------------------------------------------------------------------------------------
+
+    def state(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Everything: what JSON can hold, and arrays; :meth:`from_state` goes on from there to the bit."""
+        plain = {
+            "model": self.model.spec,
+            "people": self.people.state(),
+            "things": self.things.state(),
+            "count": self.count,
+            "events": self.events,
+            "strength": self.strength,
+            "mass": self.mass,
+            "width": self._width,
+            "rows": self._rows,
+            "used": self._used,
+            "raw": list(self._raw),
+            "scaled": {key: list(pair) for key, pair in self._scaled.items()},
+        }
+        levels = self._levels
+        arrays: dict[str, Any] = {name: getattr(levels, name)[: self.count] for name in _COLUMNS}
+        arrays |= {"blocks": levels.blocks[: self._blocks], "most": levels.most, "spread": self.spread}
+        arrays |= {"mean": self._weights.mean, "cov": self._weights.cov}
+        arrays |= {"own_mean": self._own.mean[: self._used], "own_cov": self._own.cov[: self._used]}
+        arrays |= {f"raw{number}": column[: self.count] for number, column in enumerate(self._raw.values())}
+        return plain, arrays
+
+    @classmethod
+    def from_state(cls, model: Model, plain: Mapping[str, Any], arrays: Mapping[str, Any]) -> Regression:
+        """Return the posterior that gave this state."""
+        require(model.spec == plain["model"], "model is the one of the state", model=model.spec, state=plain["model"])
+        made = cls(model)
+        try:
+            made.people, made.things = Encoder.from_state(plain["people"]), Encoder.from_state(plain["things"])
+            made.count, made.events = int(plain["count"]), int(plain["events"])
+            made.strength, made.mass = float(plain["strength"]), float(plain["mass"])
+            made._width, made._rows, made._used = int(plain["width"]), int(plain["rows"]), int(plain["used"])
+            made._raw = {key: np.array(arrays[f"raw{number}"]) for number, key in enumerate(plain["raw"])}
+            made._scaled = {key: (float(a), float(b)) for key, (a, b) in plain["scaled"].items()}
+            made._weights = Weights(np.array(arrays["mean"]), np.array(arrays["cov"]))
+            made._own = Own(np.array(arrays["own_mean"]), np.array(arrays["own_cov"]))
+            made.spread = np.array(arrays["spread"])
+            made._levels = ItemLevels(*(np.array(arrays[name]) for name in ItemLevels._fields))
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(f"a model's state must be what Regression.state() gave, but got {error!r}") from None
+        return made
+
+    # Layout -------------------------------------------------------------------------------------------
+
+    @property
+    def _blocks(self) -> int:
+        return -(-self.count // BLOCK)
+
+    def _make_room(self) -> None:
+        """Give every item its places."""
+        levels = self._levels
+        columns = {name: grown(getattr(levels, name), self.count) for name in _COLUMNS}
+        depth = levels.blocks.shape[1]
+        flat = grown(levels.blocks.reshape(-1), self._blocks * depth * BLOCK)
+        blocks = flat[: flat.size // (depth * BLOCK) * depth * BLOCK].reshape(-1, depth, BLOCK)
+        self._levels = levels._replace(blocks=blocks, **columns)
+        self._raw = {key: _nan(column, self.count) for key, column in self._raw.items()}
+
+    def _reshape(self) -> None:
+        """Give every column its weights, new ones with their spread as they are before anything is known."""
+        if self.model.per_item:
+            self._widen_own()
+        if not self.model.shared:
+            return
+        width, rows = 1 + len(self.things), 1 + len(self.people)
+        if (width, rows) == (self._width, self._rows):
+            return
+        require_memory(2.0 * 8 * (width * rows) ** 2, f"a covariance of {width * rows:,} weights")
+        old, kept = self._weights, np.arange(self._rows)[:, None] * width + np.arange(self._width)
+        kept = kept.reshape(-1)[: old.mean.size]
+        mean, cov = np.zeros(width * rows), np.diag(self._spreads(width, rows))
+        mean[kept] = old.mean
+        cov[np.ix_(kept, kept)] = old.cov
+        self._weights, self._width, self._rows = Weights(mean, cov), width, rows
+        depth = self._levels.blocks.shape[1]
+        if FIRST + width - 1 > depth:
+            wider = np.zeros(
+                (self._levels.blocks.shape[0], FIRST + min(2 * width, self.things.columns), BLOCK), np.float32
+            )
+            wider[:, :depth] = self._levels.blocks
+            self._levels = self._levels._replace(blocks=wider)
+
+    def _spreads(self, width: int, rows: int) -> Floats:
+        """The variance of each weight before anything is known."""
+        grid = np.full((rows, width), self.spread[2])
+        grid[0, :], grid[:, 0], grid[0, 0] = self.spread[0], self.spread[1], 0.0
+        return grid.reshape(-1)
+
+    def _names(self) -> list[str]:
+        things = ["", *self.things.names]
+        return [" × ".join(filter(None, (one, two))) for one in ("", *self.people.names) for two in things]
+
+    def _write(self, first: int, features: Sequence[Features]) -> None:
+        """Encode items from this place on."""
+        for start in range(0, len(features), 4096):
+            part = self.things.matrix(features[start : start + 4096]).astype(np.float32)
+            slots = np.arange(first + start, first + start + len(part))
+            self._levels.blocks[slots // BLOCK, FIRST : FIRST + part.shape[1], slots % BLOCK] = part
+            most = self._levels.most
+            most[1] = max(most[1], float(np.abs(part).max(initial=0.0)))
+        for slot, given in enumerate(features, first):
+            for key, value in self.things.numbers(given).items():
+                if key in self.things.scalings:
+                    if key not in self._raw:
+                        self._raw[key] = np.full(self._levels.pulls.size, np.nan)
+                    self._raw[key][slot] = value
+
+    def _rescale(self) -> None:
+        """Encode the items' numbers anew whose scaling has changed."""
+        changed = False
+        for key, scaling in self.things.scalings.items():
+            if self._scaled.get(key) != scaling[3:]:
+                self._scaled[key] = (scaling.used_mean, scaling.used_spread)
+                raw = self._raw[key][: self.count]
+                values = np.nan_to_num(scaling.of(raw))
+                slots = np.arange(self.count)
+                self._levels.blocks[slots // BLOCK, FIRST + self.things.place(key), slots % BLOCK] = values
+                changed = True
+        if changed:
+            self._levels.most[1] = np.abs(self._levels.blocks[: self._blocks, FIRST:]).max(initial=0.0)
+            self._refresh(0, self.count)
+
+    def _refresh(self, first: int, last: int) -> None:
+        link, weights = self.model.link, self._weights
+        kernels.refresh_all(link, self.mass, self.strength, weights, self._width, self._levels, first, last)
+
+    def _learn_spread(self) -> None:
+        """Set the spreads to what the weights show, and the posterior to what it would be from there."""
+        if self._weights.mean.size > 1:
+            before = self._spreads(self._width, self._rows)
+            groups = np.full((self._rows, self._width), 2)
+            groups[0, :], groups[:, 0] = 0, 1
+            kinds = groups.reshape(-1)
+            self.spread = _spread.learn(
+                self._weights.mean, self._weights.cov, before, kinds, self.spread, self.model.scale
+            )
+            self._refresh(0, self.count)
+
+    # Own weights --------------------------------------------------------------------------------------
+
+    def _open(self, slot: int) -> None:
+        """Give an item weights of its own."""
+        width = len(self.people)
+        if self._used == self._own.mean.shape[0]:
+            size = max(16, 2 * self._used)
+            require_memory(8.0 * size * (width + 1) * max(width, 1), f"own weights of {size:,} items")
+            mean, cov = np.zeros((size, width)), np.zeros((size, width, width))
+            mean[: self._used], cov[: self._used] = self._own.mean, self._own.cov
+            self._own = Own(mean, cov)
+        self._own.mean[self._used] = 0.0
+        self._own.cov[self._used] = self.spread[1] * np.eye(width)
+        self._levels.row[slot] = self._used
+        self._used += 1
+
+    def _free(self, row: int) -> None:
+        """Give up a row of own weights; the last one takes its place."""
+        last = self._used - 1
+        rows = self._levels.row[: self.count]
+        self._own.mean[row], self._own.cov[row] = self._own.mean[last], self._own.cov[last]
+        rows[rows == last] = row
+        self._used = last
+
+    def _widen_own(self) -> None:
+        width, old = len(self.people), self._own.mean.shape[1]
+        if width > old:
+            size = self._own.mean.shape[0]
+            mean, cov = np.zeros((size, width)), np.zeros((size, width, width))
+            mean[:, :old], cov[:, :old, :old] = self._own.mean, self._own.cov
+            cov[:, range(old, width), range(old, width)] = self.spread[1]
+            self._own = Own(mean, cov)
+
+
+def _start(model: Model) -> float:
+    """The mean to begin with, where nothing is known: as of an item of a pool."""
+    return min(max(0.02, model.low), model.high) if model.low > -math.inf else 0.0
+
+
+def _nan(column: Floats, size: int) -> Floats:
+    if size <= column.size:
+        return column
+    before, column = column.size, grown(column, size)
+    column[before:] = np.nan
+    return column

@@ -1,0 +1,120 @@
+"""A pool's model: what it has learned, and rankings by it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from hellinger._jit import entry
+from hellinger.errors import require
+from hellinger.families import Bernoulli
+from hellinger.models import Features, Model, Regression, check_features
+from hellinger.policies import Policy, Prior, fit_prior
+from hellinger.pool import _survey
+from hellinger.pool._layout import ItemArrays, empty
+from hellinger.pool._store import Floats, Slots
+
+__all__ = ["Contexts", "Contextual"]
+
+Contexts: TypeAlias = Features | Sequence[Features] | None
+"""One context for all events, or one for each."""
+
+
+class Contextual:
+    """The regression of a pool, and its policy's index by it."""
+
+    def __init__(self, model: Model, policy: Policy) -> None:
+        self.policy = policy
+        self.regression = Regression(model)
+        rule = policy.rule
+        monotone = rule.learns_prior or (rule.monotone and not rule.random and not rule.relative)
+        self.prunes = bool(monotone and policy.own and not model.per_item)
+        """Whether items can be passed over: the index is known to rise with the mean and to fall with the pulls."""
+        how = "those that may be among the best are looked at" if self.prunes else "each is looked at"
+        self.reason = f"{model.spec} gives every item a mean and effective pulls for each context; {how}"
+        if self.prunes:
+            view, levels, own = self._seen(None)
+            none, rows = np.empty(0, np.int64), np.empty((0, 4), np.int64)
+            tail = (1.0, np.empty(0, np.bool_), 0, False, none, rows)
+            self._survey = entry(_survey.survey, rule, model.link, view, levels, own, empty(0, math.inf), *tail)
+
+    def _seen(self, context: Features | None) -> tuple[Any, Any, Any]:
+        regression = self.regression
+        return regression.view(regression.context(context)), *regression.arrays
+
+    def best(
+        self,
+        st: ItemArrays,
+        context: Features | None,
+        t: float,
+        allowed: Any,
+        seed: int,
+        named: bool,
+        out: Slots,
+        rows: Any,
+    ) -> tuple[int, bool]:
+        """Write places and rows of the best; how many there are, and whether all counts are whole numbers."""
+        view, levels, own = self._seen(context)
+        link = self.regression.model.link
+        found, whole, _ = self._survey(
+            self.policy.rule, link, view, levels, own, st, t, allowed, seed, named, out, rows
+        )
+        return found, whole
+
+    def values(self, context: Features | None, t: float, slots: Slots) -> Floats:
+        """Index of each of these items in a context."""
+        view, levels, own = self._seen(context)
+        out = np.empty(slots.size)
+        arms, link = float(self.regression.count), self.regression.model.link
+        _survey.scores(self.policy.rule, link, view, levels, own, t, arms, slots, out)
+        if not self.policy.own:
+            means, pulls = self.regression.predict(context, slots)
+            self.policy.check_numbers(means * pulls, pulls, t, out)
+        return out
+
+    def counts(self, context: Features | None, slots: Slots) -> tuple[Floats, Floats]:
+        """Reward sums and pulls of these items that would give a policy without a model the same mean and pulls."""
+        means, pulls = self.regression.predict(context, slots)
+        low, high = self.policy.family.mean_bounds
+        return np.clip(means, low, high) * pulls, pulls
+
+    # Learning -----------------------------------------------------------------------------------------
+
+    def check(self, contexts: Contexts, count: int) -> None:
+        """Raise for what are no contexts of so many events, before anything is counted."""
+        if not isinstance(contexts, (list, tuple)):
+            check_features({} if contexts is None else contexts)
+            return
+        require(len(contexts) == count, "a context is given for each event", events=count, contexts=len(contexts))
+        for context in contexts:
+            check_features(context)
+
+    def observe(self, slots: Slots, n: Floats, s: Floats, contexts: Contexts) -> None:
+        """Learn from these events; somebody new is met where something was shown."""
+        if contexts is None or isinstance(contexts, Mapping):
+            self.regression.observe_page(slots, contexts, n, s)
+            return
+        for j, context in enumerate(contexts):
+            self.regression.observe_page(slots[j : j + 1], context, n[j : j + 1], s[j : j + 1])
+
+    def set_prior(self, prior: Prior) -> None:
+        """Believe this of items before their first event."""
+        self.regression.set_prior(prior.a / prior.strength, prior.strength)
+
+    def fit(self) -> float:
+        """Believe of items before their first event what the levels of all say; the plays they are of.
+
+        Counts are adjusted for who saw an item: those who were shown it are not just anybody.
+        """
+        regression = self.regression
+        pulls, sums = regression.adjusted
+        plays = float(pulls.sum())
+        if isinstance(self.policy.family, Bernoulli):
+            prior = fit_prior(np.clip(sums, 0.0, pulls), pulls)
+            regression.set_prior(prior.a / prior.strength, prior.strength)
+        elif plays:
+            regression.set_prior(float(sums.sum()) / plays, regression.strength)
+        return plays

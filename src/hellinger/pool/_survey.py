@@ -1,0 +1,213 @@
+"""The best k items for one context, by a model: a coarse pass over all, an exact look at those that may be among them.
+
+The index rises with the mean and falls with the pulls. The coarse pass gives each item its η and an upper bound of the
+variance of that, in single precision. Items are in classes by this bound, eight to a factor of two; in each there is a
+least η with which an item could still reach the k-th best so far, and an item below it is passed over. That η is found
+by bisection when an item of the class first passes, and anew whenever the k-th best has risen since.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hellinger._jit import helper, jit
+from hellinger.families import _dispatch as f
+from hellinger.models import _kernels as kernels
+from hellinger.models._base import Link
+from hellinger.models._kernels import BLOCK, ItemLevels, Own, View
+from hellinger.policies import _dispatch as d
+from hellinger.pool._groups import mix
+from hellinger.pool._layout import COUNT, OLDEST, ItemArrays
+from hellinger.pool._merge import eligible, report
+
+__all__ = ["scores", "survey"]
+
+Floats = npt.NDArray[np.float64]
+
+_SQUARINGS = 7
+_HALVINGS = 12
+_CLASSES, _SHIFT = 1 << 11, 20
+"""Classes of variances: the exponent of a number in single precision and the first three bits behind it."""
+
+
+@helper
+def _index(rule: Any, link: Link, m: float, n: float, t: float, arms: float) -> float:
+    """The index of a mean and so many pulls; the family of rewards may have fewer means than the model."""
+    m = min(max(m, f.infimum(rule.family)), f.supremum(rule.family))
+    return d.score(rule, m * n, n, t, arms)
+
+
+@jit
+def scores(
+    rule: Any, link: Link, view: View, levels: ItemLevels, own: Own, t: float, arms: float, slots: Any, out: Floats
+) -> None:
+    """Index of each of these items in a context."""
+    found, values = np.empty(view.main.size, np.int64), np.empty(view.main.size)
+    for j in range(slots.size):
+        m, n = kernels.look(link, view, levels, own, slots[j], found, values)
+        out[j] = _index(rule, link, m, n, t, arms)
+
+
+@helper
+def _largest(a: Floats) -> float:
+    """An upper bound of the largest eigenvalue of a symmetric matrix: ‖A^128‖^(1/128), within 2 % at 32 columns."""
+    size = a.shape[0]
+    power, log_scale, exponent = a.copy(), 0.0, 1.0
+    for _ in range(_SQUARINGS + 1):
+        total = 0.0
+        for i in range(size):
+            for j in range(size):
+                total += power[i, j] * power[i, j]
+        if total == 0.0:
+            return 0.0
+        norm = math.sqrt(total)
+        log_scale += math.log(norm) / exponent
+        if exponent == 2.0**_SQUARINGS:
+            break
+        for i in range(size):
+            for j in range(size):
+                power[i, j] /= norm
+        square = np.zeros((size, size))
+        for i in range(size):
+            for k in range(size):
+                factor = power[i, k]
+                for j in range(size):
+                    square[i, j] += factor * power[k, j]
+        power = square
+        exponent *= 2.0
+    return math.exp(log_scale) * (1.0 + 1e-9)
+
+
+@helper
+def _bound(a: Floats, single: Any) -> Any:
+    """Numbers with w⁺′Aw⁺ ≤ Σ bound·w² for every w⁺: the diagonal, times what correlations can add to it."""
+    size = a.shape[0]
+    root = np.zeros(size)
+    for q in range(size):
+        root[q] = 1.0 / math.sqrt(a[q, q]) if a[q, q] > 0.0 else 0.0
+    scaled = np.empty((size, size))
+    for i in range(size):
+        for j in range(size):
+            scaled[i, j] = root[i] * root[j] * a[i, j]
+    return (np.diag(a) * (_largest(scaled) * (1.0 + (size + 8.0) * 2.0**-22))).astype(single)
+
+
+@helper
+def _reach(rule: Any, link: Link, doubt: float, t: float, arms: float, eta: float) -> float:
+    """The largest index that an item of this η can have, of at most this variance."""
+    m = min(max(f.mean(link.family, eta), link.low), link.high)
+    variance = f.variance(link.family, min(m, link.peak))
+    index = _index(rule, link, m, 1.0 / (variance * doubt), t, arms)
+    return index + 1e-12 * abs(index)
+
+
+@helper
+def _least(rule: Any, link: Link, doubt: float, t: float, arms: float, bar: float) -> float:
+    """An η below which no item of at most this variance can reach the bar."""
+    high = f.natural(link.family, min(max(bar, link.low), link.high))
+    if _reach(rule, link, doubt, t, arms, high) < bar:
+        return math.inf if bar > link.high else high - 1e-9 * (1.0 + abs(high))
+    width = 0.5
+    low = high - width
+    while _reach(rule, link, doubt, t, arms, low) >= bar:
+        if width > 1e12:
+            return -math.inf
+        high = low
+        width *= 2.0
+        low -= width
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        if _reach(rule, link, doubt, t, arms, middle) >= bar:
+            high = middle
+        else:
+            low = middle
+    return low
+
+
+@helper
+def _worse(score: float, tie: Any, other: float, other_tie: Any) -> bool:
+    return score < other or (score == other and tie > other_tie)
+
+
+@jit
+def survey(
+    rule: Any,
+    link: Link,
+    view: View,
+    levels: ItemLevels,
+    own: Own,
+    st: ItemArrays,
+    t: float,
+    allowed: Any,
+    seed: int,
+    named: bool,
+    best: Any,
+    rows: Any,
+) -> Any:
+    """Write the best items and their report, as a scan of all would; and how many were looked at.
+
+    Sums in single precision are off by at most (columns + 8)·2⁻²³ of the sum of what they add up in absolute terms.
+    """
+    k, width, count = best.size, view.main.size, st.meta[COUNT]
+    arms = float(count)
+    single = np.float32
+    main, cross = view.main.astype(single), view.cross.astype(single)
+    error = levels.most[0]
+    for q in range(width):
+        error += (abs(view.main[q]) + abs(view.cross[q])) * max(1.0, levels.most[1])
+    error *= (width + 8.0) * 2.0**-23
+    # an item's variance is convex in its kappa: it is below the line from kappa = 0 to kappa = 1
+    new, old = _bound(view.square + view.twice + view.rest, single), _bound(view.rest, single)
+    said, eta, fresh, doubt = (
+        np.empty(BLOCK, single),
+        np.empty(BLOCK, single),
+        np.empty(BLOCK, single),
+        np.empty(BLOCK, single),
+    )
+    kinds = doubt.view(np.int32)
+    edge = np.empty(1, np.int32)
+    edge_value = edge.view(single)
+    least, known = np.full(_CLASSES, -math.inf), np.zeros(_CLASSES, np.int64)
+    found_features, values = np.empty(width, np.int64), np.empty(width)
+    kept, ties = np.empty(k), np.empty(k, np.uint64)
+    found, version, looked = 0, 1, 0
+    for b in range(-(-count // BLOCK)):
+        kernels.coarse(main, cross, new, old, levels.blocks, b, said, eta, fresh, doubt)
+        for j in range(min(BLOCK, count - b * BLOCK)):
+            kind = kinds[j] >> _SHIFT
+            if eta[j] + error < least[kind]:
+                continue
+            i = b * BLOCK + j
+            if found == k:
+                if known[kind] < version:
+                    edge[0] = (kind + 1) << _SHIFT
+                    least[kind] = _least(rule, link, float(edge_value[0]) * (1.0 + 1e-6), t, arms, kept[k - 1])
+                    known[kind] = version
+                if eta[j] + error < least[kind]:
+                    continue
+                if _reach(rule, link, float(doubt[j]) * (1.0 + 1e-6), t, arms, float(eta[j]) + error) < kept[k - 1]:
+                    continue
+            if st.items[i]["hidden"] != 0 or not eligible(st, i, allowed):
+                continue
+            m, n = kernels.look(link, view, levels, own, i, found_features, values)
+            score = _index(rule, link, m, n, t, arms)
+            looked += 1
+            tie = np.uint64(st.items[i]["seq"])
+            if seed != OLDEST:
+                tie = mix(mix(seed) ^ mix(tie))
+            if found == k and _worse(score, tie, kept[k - 1], ties[k - 1]):
+                continue
+            hole = found if found < k else k - 1
+            while hole > 0 and _worse(kept[hole - 1], ties[hole - 1], score, tie):
+                best[hole], kept[hole], ties[hole] = best[hole - 1], kept[hole - 1], ties[hole - 1]
+                hole -= 1
+            best[hole], kept[hole], ties[hole] = i, score, tie
+            found = min(found + 1, k)
+            version += 1
+    for j in range(found):
+        rows[j, 1] = np.float64(kept[j]).view(np.int64)
+    return found, report(st.items, 1.0, named, best, found, rows), looked

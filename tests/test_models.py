@@ -1,0 +1,391 @@
+"""Models: features, what is learned from an event, and rankings by it."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hellinger
+from hellinger import Pool, families, models, policy
+from hellinger.models import Encoder, Regression
+
+PEOPLE: list[dict[str, Any]] = [
+    {"age": 20.0 + 7 * (j % 9), "gender": "FM"[j % 2], "likes": ["art", "news"][: j % 3]} for j in range(40)
+]
+ITEMS: list[dict[str, Any]] = [
+    {"genre": ["drama", "war", "love"][j % 3], "length": float(j % 7), "title": f"the story of {j}"} for j in range(90)
+]
+
+
+def lived(
+    spec: str = "cold-start", model: Any = "logistic", *, items: int = 90, pages: int = 60, seed: int = 3
+) -> Pool[int]:
+    """A pool after some traffic: late rewards, items that left and came, one that is hidden."""
+    pool = Pool[int](spec, model=model, seed=1)
+    described = [ITEMS[j % 90] for j in range(items)]
+    pool.add(np.arange(items), features=described, tags=[["even"] if j % 2 == 0 else [] for j in range(items)])
+    rng = np.random.default_rng(seed)
+    for page in range(pages):
+        who = PEOPLE[int(rng.integers(40))]
+        shown = pool.serve(5, context=who)
+        for row in shown:
+            rate = 0.5 if (ITEMS[row.id % 90]["genre"] == "drama") == (who["gender"] == "F") else 0.05
+            if rng.random() < rate:
+                pool.record(row.id, rewards=1, context=who)
+        if page == pages // 2:
+            pool.remove([0, 7, 20])
+            pool.add([1000, 1001], [30, 0], [3, 0], features=[ITEMS[1], {}])
+            pool.hide([4])
+    return pool
+
+
+# Features ---------------------------------------------------------------------------------------------
+
+
+def test_features_become_columns() -> None:
+    encoder = Encoder(columns=12, words=3)
+    encoder.learn([{"n": 1.0, "c": "x", "l": ["p", "q"], "t": "two words", "b": True, "none": None}])
+    assert encoder.names == ["n", "c=x", "l=p", "l=q", "t#0", "t#1", "t#2", "b=true"]
+    assert encoder.encode({"n": 1.0}).tolist() == [0.0] * 8
+    encoder.learn([{"n": 3.0}])
+    row = encoder.encode({"n": 4.0, "c": "x", "l": ("q", "p"), "t": "words two"})
+    assert row[:4].tolist() == [2.0, 1.0, pytest.approx(0.5**0.5), pytest.approx(0.5**0.5)]
+    assert np.isclose((row[4:7] ** 2).sum(), 1.0) or np.isclose(np.abs(row[4:7]).max(), 2**0.5) or not row[4:7].any()
+    assert encoder.encode({"n": 1e9})[0] == 4.0
+
+
+def test_what_is_unknown_is_no_information() -> None:
+    encoder = Encoder(columns=2)
+    encoder.learn([{"c": "x"}, {"c": "y"}, {"c": "z"}, {"n": 2.0}])  # no room beyond two
+    assert encoder.names == ["c=x", "c=y"]
+    for unknown in (
+        {},
+        {"c": "z"},
+        {"c": None},
+        {"n": 5.0},
+        {"n": math.nan},
+        {"n": math.inf},
+        {"c": "a text of words"},
+        {"c": ""},
+    ):
+        assert not encoder.encode(unknown).any()
+    before = encoder.state()
+    encoder.encode({"new": "value", "c": "x"})
+    assert encoder.state() == before
+
+
+def test_an_encoder_is_a_function_of_what_it_learned() -> None:
+    one, two = Encoder(), Encoder()
+    one.learn(PEOPLE)
+    for person in PEOPLE:
+        two.learn([person])
+    assert one.state() == two.state() == Encoder.from_state(one.state()).state()
+    np.testing.assert_array_equal(one.matrix(PEOPLE), Encoder.from_state(two.state()).matrix(PEOPLE))
+    assert one.encode({"age": 30, "gender": "F"}).any()
+
+
+@pytest.mark.parametrize(
+    ("features", "words"),
+    [
+        (3, "must be a dict"),
+        ({f"k{j}": 1 for j in range(65)}, "at most 64 keys"),
+        ({"": 1}, "1 to 100 characters"),
+        ({"k" * 101: 1}, "1 to 100 characters"),
+        ({"k": b"bytes"}, "a number, a string or a list"),
+        ({"k": {"a": 1}}, "a number, a string or a list"),
+        ({"k": [1, 2]}, "strings only"),
+        ({"k": ["a"] * 101}, "at most 100 entries"),
+        ({"k": "x" * 201}, "at most 200 characters"),
+        ({"k": "word " * 2001}, "at most 10000 characters"),
+    ],
+)
+def test_what_cannot_be_features_is_refused(features: Any, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        models.check_features(features)
+    pool = Pool[str](model="logistic")
+    with pytest.raises(ValueError, match=words):
+        pool.add("a", features=features if isinstance(features, dict) else [features])
+    assert len(pool) == 0
+    pool.add("a")
+    with pytest.raises(ValueError, match=words):
+        pool.record("a", impressions=1, context=features)
+    assert pool.stats("a").impressions == 0
+
+
+# The posterior ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", models.available())
+def test_without_features_a_model_is_pseudo_counts(name: str) -> None:
+    posterior = Regression(models.get(name, strength=37.0, mean=0.03))
+    posterior.add(4)
+    nobody = posterior.context({})
+    n, s = np.zeros(4), np.zeros(4)
+    rng = np.random.default_rng(0)
+    for _ in range(400):
+        i, y = int(rng.integers(4)), float(rng.random() < 0.1)
+        posterior.observe(i, nobody, 1.0, 0.0 if (late := rng.random() < 0.5) else y)
+        if late and y:
+            posterior.observe(i, nobody, 0.0, y)
+        n[i] += 1.0
+        s[i] += y
+    means, pulls = posterior.predict({})
+    exact = name == "linear"
+    np.testing.assert_allclose(means, (s + 37.0 * 0.03) / (n + 37.0), rtol=0.0 if exact else 1e-12)
+    np.testing.assert_allclose(pulls, n + 37.0, rtol=0.0 if exact else 1e-12)
+
+
+def test_one_hot_features_with_pseudo_counts_are_todays_index() -> None:
+    """Of cold-start, to the last bits: the model's pseudo-counts are what the pool learns."""
+    plain, modelled = Pool[int]("cold-start", seed=0), Pool[int]("cold-start", seed=0, model="linear")
+    for pool in (plain, modelled):
+        pool.add(np.arange(50))
+    rng = np.random.default_rng(5)
+    for _ in range(300):
+        i = int(rng.integers(50))
+        y = float(rng.random() < 0.02 * (i % 7))
+        for pool in (plain, modelled):
+            pool.record(i, impressions=1, rewards=y)
+    assert plain.prior == modelled.prior
+    np.testing.assert_allclose(modelled.scores(np.arange(50)), plain.scores(np.arange(50)), rtol=4e-16)
+    one_hot = Regression(models.get("linear(strength=1e15, mean=0, scale=0.2, learn=false)", item_columns=50))
+    one_hot.add(50, [{"id": f"item{j}"} for j in range(50)])
+    nobody, (n, s) = one_hot.context({}), (np.zeros(50), np.zeros(50))
+    for _ in range(300):
+        i, y = int(rng.integers(50)), float(rng.random() < 0.3)
+        one_hot.observe(i, nobody, 1.0, y)
+        n[i] += 1.0
+        s[i] += y
+    means, pulls = one_hot.predict({})
+    np.testing.assert_allclose(means, s / (n + 25.0), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(pulls, n + 25.0, rtol=1e-9)
+
+
+def _ridge(x: Any, y: Any, spread: float) -> tuple[Any, Any]:
+    precision = np.eye(x.shape[1]) / spread**2 + x.T @ x
+    return np.linalg.solve(precision, x.T @ y), np.linalg.inv(precision)
+
+
+def test_the_linear_model_is_ridge_regression_and_linucb() -> None:
+    """Without levels: the posterior of Bayesian linear regression, rewards late or not; and LinUCB's index."""
+    posterior = Regression(models.get("linear(strength=1e14, mean=0, scale=0.5, learn=false)"))
+    posterior.add(6, [{"u": float(j), "v": float(j * j)} for j in range(6)])
+    rng = np.random.default_rng(2)
+    for z in rng.normal(size=(8, 2)):
+        posterior.learn_context({"p": z[0], "q": z[1]})
+    people = [{"p": a, "q": b} for a, b in rng.normal(size=(30, 2))]
+
+    def row(i: int, who: dict[str, float]) -> Any:
+        w = np.concatenate([[1.0], posterior._levels.blocks[0, 3:5, i]])
+        return np.outer(np.concatenate([[1.0], posterior.context(who)]), w).reshape(-1)[1:]
+
+    x, y = [], []
+    for step in range(80):
+        i, who, reward = int(rng.integers(6)), people[step % 30], float(rng.normal())
+        x.append(row(i, who))
+        y.append(reward)
+        posterior.observe(i, posterior.context(who), 1.0, 0.0)
+        if step % 3:
+            posterior.observe(i, posterior.context(who), 0.0, reward)
+        else:
+            y[-1] = 0.0
+    mean, cov = _ridge(np.array(x), np.array(y), 0.5)
+    for who in people[:5]:
+        means, pulls = posterior.predict(who)
+        rows = np.array([row(i, who) for i in range(6)])
+        np.testing.assert_allclose(means, rows @ mean, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(1 / pulls, np.einsum("ij,jk,ik->i", rows, cov, rows), rtol=1e-8)
+        index = policy("linucb(alpha=0.7)", family="gaussian").index(means * pulls, pulls, t=9)
+        width = np.sqrt(np.einsum("ij,jk,ik->i", rows, cov, rows))
+        np.testing.assert_allclose(index, rows @ mean + 0.7 * width, rtol=1e-8)
+
+
+def test_levels_and_features_of_items_are_a_joint_posterior() -> None:
+    """The linear model without contexts is exactly Bayesian regression with a random effect for each item."""
+    posterior = Regression(models.get("linear(strength=4, mean=0.25, scale=0.5, learn=false)"))
+    posterior.add(5, [{"g": "ab"[j % 2]} for j in range(5)])
+    rng = np.random.default_rng(4)
+    nobody = posterior.context({})
+    counts, sums = np.zeros(5), np.zeros(5)
+    for _ in range(60):
+        i, y = int(rng.integers(5)), float(rng.normal())
+        posterior.observe(i, nobody, 1.0, y)
+        counts[i] += 1
+        sums[i] += y
+    group = np.array([[1.0, 0.0] if j % 2 == 0 else [0.0, 1.0] for j in range(5)])
+    design = np.hstack([np.eye(5), group])
+    prior = np.diag([4.0] * 5 + [4.0] * 2)  # level: 4 pseudo-observations; weights: 1/0.5²
+    precision = prior + design.T @ np.diag(counts) @ design
+    cov = np.linalg.inv(precision)
+    mean = 0.25 + design @ (cov @ (design.T @ (sums - 0.25 * counts)))
+    means, pulls = posterior.predict({})
+    np.testing.assert_allclose(means, mean, rtol=1e-10)
+    np.testing.assert_allclose(1 / pulls, np.einsum("ij,jk,ik->i", design, cov, design), rtol=1e-10)
+
+
+@pytest.mark.parametrize("spec", ["logistic", "poisson", "linear", "logistic(per_item=true)", "logistic(shared=false)"])
+def test_late_rewards_are_near_those_at_once(spec: str) -> None:
+    late, prompt = (Regression(models.get(spec, strength=50.0, mean=0.1, learn=False)) for _ in range(2))
+    rng = np.random.default_rng(6)
+    for each in (late, prompt):
+        each.add(9, ITEMS[:9])
+        each.people.learn(PEOPLE)
+        each._reshape()
+    for step in range(300):
+        i, who, y = int(rng.integers(9)), PEOPLE[step % 40], float(rng.random() < 0.15)
+        prompt.observe(i, prompt.context(who), 1.0, y)
+        late.observe(i, late.context(who), 1.0, 0.0)
+        if y:
+            late.observe(i, late.context(who), 0.0, y)
+    for who in PEOPLE[:6]:
+        np.testing.assert_allclose(late.predict(who)[0], prompt.predict(who)[0], rtol=0.1, atol=0.005)
+        np.testing.assert_allclose(late.predict(who)[1], prompt.predict(who)[1], rtol=0.1)
+
+
+# The pool ---------------------------------------------------------------------------------------------
+
+POLICIES = ("cold-start", "hellinger-ucb", "linucb(alpha=0.3)", "greedy")
+
+
+@pytest.mark.parametrize("spec", POLICIES)
+def test_a_ranking_is_that_of_a_full_scan(spec: str) -> None:
+    pool = lived(spec, items=700, pages=40)
+    assert pool._context is not None
+    assert pool._context.prunes
+    for who, k in itertools.product([{}, PEOPLE[0], PEOPLE[3], {"age": 99, "gender": "X"}], (1, 7, 40)):
+        ids = [i for i in pool.ids if i != 4]
+        full = pool.rank(k, context=who, among=ids, seed=k)
+        assert pool.rank(k, context=who, seed=k) == full
+        scores = np.sort(pool.scores(ids, context=who))[::-1][:k]
+        assert [row.score for row in full] == scores.tolist()
+        some = [i for i in ids if i % 2 == 0 and i not in (2, 6, 1000)]
+        chosen = pool.rank(k, context=who, tags=["even"], exclude=[2, 6], seed=k)
+        assert chosen == pool.rank(k, context=who, among=some, seed=k)
+
+
+@pytest.mark.parametrize(
+    "model", ["logistic", "linear", "logistic(per_item=true)", "logistic(shared=false, per_item=true)"]
+)
+@pytest.mark.parametrize("spec", ["cold-start", "hellinger-ucb", "laplace-thompson"])
+def test_a_pool_goes_on_from_its_file(tmp_path: Path, spec: str, model: str) -> None:
+    pool = lived(spec, model)
+    pool.save(tmp_path / "pool")
+    again = Pool.load(tmp_path / "pool")
+    assert repr(again) == repr(pool)
+    for step in range(30):
+        who = PEOPLE[step]
+        assert again.rank(6, context=who) == pool.rank(6, context=who)
+        for each in (pool, again):
+            shown = each.serve(4, context=who)
+            each.record(shown[step % 4].id, rewards=1, context=who)
+    assert pool.effects() == again.effects()
+
+
+def test_a_pool_is_a_function_of_what_happened() -> None:
+    one, two = lived(), lived()
+    for _ in range(3):
+        two.rank(5, context={"new": "person", "age": 1})
+        two.predict([3], context={"newer": 4})
+        two.explain(3, context=PEOPLE[1])
+    assert one.rank(20, context=PEOPLE[5]) == two.rank(20, context=PEOPLE[5])
+
+
+def test_removed_items_leave_their_places_to_others() -> None:
+    pool = lived(pages=30)
+    before = {i: (pool.predict([i], context=PEOPLE[2]), pool.explain(i, context=PEOPLE[2])) for i in pool.ids}
+    pool.remove([1, 2, 3, 50, 89, 1001])
+    for i in pool.ids:
+        (means, pulls), parts = before[i]
+        assert pool.predict([i], context=PEOPLE[2]) == (means, pulls)
+        assert pool.explain(i, context=PEOPLE[2]) == parts
+
+
+@pytest.mark.parametrize("model", ["logistic", "logistic(per_item=true, shared=false)"])
+def test_an_explanation_adds_up(model: str) -> None:
+    pool = lived(model=model)
+    for name in pool.ids[:20]:
+        parts = pool.explain(name, context=PEOPLE[1])
+        (mean,), _ = pool.predict([name], context=PEOPLE[1])
+        assert sum(part.effect for part in parts) == pytest.approx(math.log(mean / (1 - mean)), abs=1e-9)
+        assert parts[0].name == "item"
+        assert all(part.error > 0 for part in parts)
+
+
+def test_people_get_what_they_like() -> None:
+    pool = lived(pages=250)
+    for gender, liked in (("F", True), ("M", False)):
+        best = pool.rank(5, context={"gender": gender})
+        assert sum((ITEMS[row.id % 90]["genre"] == "drama") == liked for row in best) >= 4
+    effects = {effect.name: effect for effect in pool.effects()}
+    assert effects["gender=F × genre=drama"].effect > effects["gender=F × genre=drama"].error
+    assert effects["gender=M × genre=drama"].effect < 0
+
+
+def test_numbers_of_items_are_scaled_by_all_of_them() -> None:
+    one, two = (Regression(models.get("logistic")) for _ in range(2))
+    one.add(90, ITEMS)
+    for item in ITEMS:
+        two.add(1, [item])
+    rows = 3 + len(one.things)
+    np.testing.assert_array_equal(one._levels.blocks[0, :rows, :90], two._levels.blocks[0, :rows, :90])
+
+
+def test_a_blank_pool_has_the_items_and_knows_nothing() -> None:
+    pool = lived()
+    blank = pool.blank()
+    assert blank.ids == pool.ids
+    assert not any(effect.effect for effect in blank.effects())
+    assert all(stats.impressions == 0 for stats in map(blank.stats, blank.ids))
+    blank.serve(3, context=PEOPLE[0])
+
+
+def test_what_a_model_refuses() -> None:
+    pool = Pool[str]("cold-start")
+    pool.add("a")
+    for call in (
+        lambda: pool.rank(1, context={"a": 1}),
+        lambda: pool.record("a", rewards=0, context={}),
+        lambda: pool.add("b", features={"a": 1}),
+        lambda: pool.record_many(["a"], contexts=[{}]),
+        lambda: pool.explain("a"),
+        lambda: pool.predict(["a"]),
+        lambda: pool.effects(),
+    ):
+        with pytest.raises(ValueError, match="model"):
+            call()
+    with pytest.raises(ValueError, match="window"):
+        Pool(model="logistic", window=5)
+    with pytest.raises(ValueError, match="window"):
+        Pool(model="logistic", half_life=5)
+    with pytest.raises(ValueError, match="did you mean logistic"):
+        Pool(model="logstic")
+    with pytest.raises(ValueError, match="0 < scale"):
+        models.get("logistic(scale=-1)")
+    with pytest.raises(ValueError, match="takes these arguments"):
+        models.get("logistic(alpha=1)")
+    modelled = Pool[str](model="logistic")
+    modelled.add("a")
+    with pytest.raises(ValueError, match="model"):
+        modelled.set_counts(["a"], [1], [0])
+    with pytest.raises(ValueError, match="for each event"):
+        modelled.record_many(["a", "a"], 1, contexts=[{}])
+
+
+def test_another_family_takes_the_means_it_has() -> None:
+    pool = Pool[int]("hellinger-ucb", family="poisson", model="poisson", seed=0)
+    pool.add([0, 1, 2], features=[{"kind": "x"}, {"kind": "y"}, {}])
+    for step in range(40):
+        shown = pool.serve(1, context={"who": "ab"[step % 2]})
+        pool.record(shown[0].id, rewards=float(3 * (shown[0].id == 1)), context={"who": "ab"[step % 2]})
+    assert pool.rank(1, context={"who": "a"})[0].id == 1
+    linear = Pool[int]("kl-ucb", family="gaussian", model="linear", seed=0)
+    linear.add([0, 1])
+    linear.record(0, impressions=5, rewards=-3.0, context={"z": 2})
+    assert linear.rank(1)[0].id == 1
+    assert isinstance(linear.policy.family, families.Gaussian)
+    assert hellinger.models is models
