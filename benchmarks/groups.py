@@ -1,12 +1,12 @@
 """What groups bring, and what they cost: ``python benchmarks/groups.py [--seeds 8] [--data FILE] [--results FILE]``.
 
 Clicks: a site of 1,000 headlines on pages of 4 slots, with the true click rates of the Upworthy Research Archive
-(``upworthy/early.parquet``, found by ``--data``); 130 new ones take the places of the oldest each week, feedback is read every 10 pages.
-Groups are the stories that the headlines were written for; or the same, dealt at random. The prior and what groups
-tell are learned online. Ratios are to ``cold-start`` without groups on the same site.
+(``upworthy/early.parquet``, found by ``--data``). Each week 130 new ones take the places of the oldest; feedback is
+read every few pages (``--pages``). Groups are the stories of the headlines; or the same, dealt at random. The prior and what
+groups tell are learned online. Ratios are to ``cold-start`` without groups on the same site.
 
-Times: a million items in a hundred thousand groups of ten, members far apart in memory; best of several, beside the same
-pool without groups. The floor of setting a prior is to read every item and its group once: 80 bytes an item.
+Times: a million items in a hundred thousand groups of ten, members far apart in memory; best of several, beside the
+same pool without groups. The floor of setting a prior is to read every item and its group once: 80 bytes an item.
 """
 
 from __future__ import annotations
@@ -27,15 +27,17 @@ from hellinger.policies import policy
 from hellinger.world.players import Oracle, PoolPlayer
 from hellinger.world.site import Clicks, Player, Site, clicks
 
-ITEMS, WEEKLY, PAGES = 1000, 130, 10
+ITEMS, WEEKLY, PAGES = 1000, 130, 5
 IMPRESSIONS = (10, 30, 100)
 DATA = Path(__file__).parents[2] / "shared/data/upworthy/early.parquet"
 
 
-def earned(rates: Any, groups: list[str] | None, impressions: int, seed: int, *, oracle: bool = False) -> float:
+def earned(
+    rates: Any, groups: list[str] | None, impressions: int, seed: int, *, pages: int = PAGES, oracle: bool = False
+) -> float:
     """Clicks of one run, until all items have come."""
     day = WEEKLY * impressions
-    site = Site(ITEMS, slots=4, batch=PAGES, arrivals=WEEKLY, day=day)
+    site = Site(ITEMS, slots=4, batch=pages, arrivals=WEEKLY, day=day)
     player: Player
     if oracle:
         player = Oracle(rates, ITEMS)
@@ -45,7 +47,7 @@ def earned(rates: Any, groups: list[str] | None, impressions: int, seed: int, *,
     return clicks(site, player, Clicks(rates, seed), [end], seed=seed)[0]
 
 
-def play(results: Results, data: Path, seeds: int, impressions: tuple[int, ...]) -> None:
+def play(results: Results, data: Path, seeds: int, impressions: tuple[int, ...], pages: int) -> None:
     """Clicks with stories, with random groups, and without."""
     frame = pl.read_parquet(data)
     rates = (frame["clicks"] / frame["impressions"]).to_numpy()
@@ -53,10 +55,10 @@ def play(results: Results, data: Path, seeds: int, impressions: tuple[int, ...])
     dealt = [stories[j] for j in np.random.default_rng(0).permutation(len(stories))]
     rows = []
     for each in impressions:
-        plain = [earned(rates, None, each, seed) for seed in range(seeds)]
+        plain = [earned(rates, None, each, seed, pages=pages) for seed in range(seeds)]
         row = [str(each), f"{np.mean(plain):,.0f}"]
         for name, groups in (("stories", stories), ("random", dealt)):
-            found = [earned(rates, groups, each, seed) for seed in range(seeds)]
+            found = [earned(rates, groups, each, seed, pages=pages) for seed in range(seeds)]
             ratio, low, high = paired_ratio(found, plain)
             print(
                 f"{each} impressions an item, {name}: {np.mean(found):,.0f}, {ratio:.3f} ({low:.3f} … {high:.3f})",
@@ -64,7 +66,7 @@ def play(results: Results, data: Path, seeds: int, impressions: tuple[int, ...])
             )
             results.value(f"{name}_{each}", ratio, digits=2)
             row += [f"{np.mean(found):,.0f}", f"{ratio:.2f} ({low:.2f} … {high:.2f})"]
-        best = earned(rates, None, each, 0, oracle=True)
+        best = earned(rates, None, each, 0, pages=pages, oracle=True)
         rows.append([*row, f"{best:,.0f}"])
     columns = ["impressions per item", "no groups", "stories", "ratio", "random groups", "ratio", "oracle"]
     results.table("clicks", columns, rows)
@@ -126,13 +128,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=8)
     parser.add_argument("--impressions", type=int, nargs="*", default=IMPRESSIONS)
+    parser.add_argument("--pages", type=int, default=PAGES, help="pages between two readings of feedback")
     parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--items", type=int, default=1_000_000)
     Results.option(parser)
     options = parser.parse_args()
     results = Results(options.results)
     if options.impressions:
-        play(results, options.data, options.seeds, tuple(options.impressions))
+        play(results, options.data, options.seeds, tuple(options.impressions), options.pages)
     if options.items:
         measure(results, options.items, 10)
     results.write()

@@ -32,7 +32,7 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 MOST_LEVELS = 8
-_FAVOUR = 1.0
+_FAVOUR = 3.0
 """Logarithm of how much more likely it is held beforehand that groups tell everything than that they tell nothing."""
 _LEAST_GAIN = 0.1
 """Logarithm of how many times more likely the items must be with shares than without, for each level."""

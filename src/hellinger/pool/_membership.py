@@ -100,6 +100,7 @@ class Membership:
             prior.a / prior.strength, prior.strength, shares / prior.strength, rest / prior.strength, scale
         )
         self.table = _tree.class_table(prior.a / prior.strength, prior.strength, CLASSES + self._owned)
+        self.table[0] = prior[:2]
         moved = _tree.refresh(
             self._arrays,
             store.state.items,

@@ -5,9 +5,9 @@ impressions), so that a sum does not depend on the order in which it came about:
 counts, the groups and the pool's prior, whatever has happened before.
 
 So that items still share cells, priors are rounded to *classes*, which are the strata of the cells: the odds of the
-mean to an eighth of an octave around the whole pool's, the strength to an octave above the pool's. An item of a
-group of which nothing is known has exactly the prior of an item without a group. What a group learns from those above
-it is rounded in the same way, four times as finely, so that an event seldom reaches its relatives. A group of very many
+mean to an eighth of an octave around the whole pool's (a quarter below it, a 32nd far above), the strength to an octave
+above the pool's. An item of a group of which nothing is known has exactly the prior of an item without a group. What a
+group learns from those above it is rounded too, so that an event seldom reaches its relatives. A group of very many
 items has a stratum of its own, whose prior is exact and common to all of them: an event there moves nobody.
 """
 
@@ -43,10 +43,12 @@ Slots = npt.NDArray[np.int64]
 
 _UNIT = 65536.0
 _OCTAVES = 8
-_MEAN_STEPS, _STRENGTH_STEPS = 8, 1
 _FINE_MEAN, _FINE_STRENGTH = 32, 8
-"""Steps in an octave: of classes, and of what a group learns from the one above."""
-_MEANS, _STRENGTHS = 2 * _OCTAVES * _MEAN_STEPS + 1, 6 * _STRENGTH_STEPS + 1
+"""Steps in an octave of what a group learns from the one above."""
+_BELOW, _NEAR, _BEYOND = 4, 8, 32
+"""Steps in an octave of the classes of means: below the pool's, up to an octave above it, and beyond: the best."""
+_TOP = _NEAR + (_OCTAVES - 1) * _BEYOND
+_MEANS, _STRENGTHS = _TOP + 1 + _OCTAVES * _BELOW, 7
 CLASSES = _MEANS * _STRENGTHS
 """Strata that are classes, the first of them that of the pool's own prior; strata of single groups follow."""
 CROWD = 4096
@@ -123,20 +125,21 @@ def class_table(mean: float, strength: float, rows: int) -> Floats:
     """Pseudo-counts a and a + b of every class, and room for so many rows in all."""
     table = np.zeros((max(rows, CLASSES), 2))
     number = np.arange(CLASSES)
-    p = strength * 2.0 ** ((number // _MEANS) / _STRENGTH_STEPS)
-    step = number % _MEANS
-    octaves = np.where(step % 2 == 1, (step + 1) // 2, -(step // 2)) / _MEAN_STEPS
+    p, step = strength * 2.0 ** (number // _MEANS), number % _MEANS
+    octaves = np.where(step <= _NEAR, step / _NEAR, 1.0 + (step - _NEAR) / _BEYOND)
+    octaves = np.where(step > _TOP, (_TOP - step) / _BELOW, octaves)
     odds = 2.0**octaves * mean / (1.0 - mean)
     table[:CLASSES, 0], table[:CLASSES, 1] = p * odds / (1.0 + odds), p
+    table[0] = mean * strength, strength
     return table
 
 
 @inline
-def _odds_step(m: float, mean: float, steps: int) -> int:
-    """How many steps the odds of m are above those of the mean."""
+def _octaves(m: float, mean: float) -> float:
+    """How many octaves the odds of m are above those of the mean."""
     m = min(max(m, 1e-9), 1.0 - 1e-9)
     octaves = math.log2(m * (1.0 - mean) / (mean * (1.0 - m)))
-    return math.floor(min(max(octaves, -float(_OCTAVES)), float(_OCTAVES)) * steps + 0.5)
+    return min(max(octaves, -float(_OCTAVES)), float(_OCTAVES))
 
 
 @inline
@@ -147,11 +150,14 @@ def _mean_of(step: int, mean: float, steps: int) -> float:
 
 @inline
 def _class(m: float, p: float, mean: float, strength: float) -> int:
-    """The stratum of a prior; that of the pool's own is 0, of means above it odd, of those below even."""
-    step = _odds_step(m, mean, _MEAN_STEPS)
-    place = 2 * step - 1 if step > 0 else -2 * step
-    more = math.floor(math.log2(max(p / strength, 1.0)) * _STRENGTH_STEPS + 0.5)
-    return min(more, _STRENGTHS - 1) * _MEANS + place
+    """The stratum of a prior: that of the pool's own is 0, means above it follow, and then those below."""
+    x = _octaves(m, mean)
+    if x >= 1.0:
+        place = _NEAR + math.floor((x - 1.0) * _BEYOND + 0.5)
+    else:
+        place = math.floor(x * (_NEAR if x > 0.0 else _BELOW) + 0.5)
+    more = math.floor(math.log2(max(p / strength, 1.0)) + 0.5)
+    return min(more, _STRENGTHS - 1) * _MEANS + (place if place >= 0 else _TOP - place)
 
 
 @inline
@@ -312,7 +318,7 @@ def _learn_above(tree: TreeArrays, levels: Levels, g: int) -> bool:
         w -= knot["told"] / _UNIT
         y -= knot["told_y"] / _UNIT
     k = worth + max(w, 0.0)
-    step = _odds_step((worth * mean + y) / k, levels.mean, _FINE_MEAN)
+    step = math.floor(_octaves((worth * mean + y) / k, levels.mean) * _FINE_MEAN + 0.5)
     known = math.floor(math.log2(min(k / levels.strength, 1e9)) * _FINE_STRENGTH + 0.5)
     if step == knot["mean"] and known == knot["known"]:
         return False
