@@ -130,6 +130,10 @@ def compare(eta: float, runs: int) -> dict[str, Any]:
     }
 
 
+def _share(gain: float, error: float) -> str:
+    return f"{100 * gain:+.1f} % ± {100 * error:.1f}".replace("-", "−")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=40)
@@ -144,14 +148,13 @@ def main() -> None:
             [
                 f"{eta:g}",
                 f"{found['clicks']:,.0f}",
-                f"{true:+.1%} ± {true_error:.1%}",
-                f"{learned:+.1%} ± {error:.1%}",
-                f"{found['used']:.0%}",
+                _share(true, true_error),
+                _share(learned, error),
+                f"{100 * found['used']:.0f} %",
                 since,
             ]
         )
         print(*rows[-1], sep="   ", flush=True)
-        results.value(f"learned_{eta:g}".replace(".", "_"), 100 * learned, "%", 1)
         if true > 2 * true_error:
             results.value(f"recovered_{eta:g}".replace(".", "_"), learned / true, digits=2)
     columns = ["η", "clicks, each counts one", "true curve", "learned curve", "runs that used one", "from page"]

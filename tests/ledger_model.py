@@ -343,7 +343,9 @@ class Model:
             for key in sums:
                 sums[key] = {group: pair for group, pair in sums[key].items() if group in alive}
         assert ledger.departed.items == items
-        found = {key: {g: list(pair) for g, pair in each.items()} for key, each in ledger.departed.sums.items() if each}
+        found = {
+            key: {g: list(pair[:2]) for g, pair in each.items()} for key, each in ledger.departed.sums.items() if each
+        }
         counted = {"", *ledger.variants}
         assert {key: each for key, each in found.items() if key[0] in counted} == {k: v for k, v in sums.items() if v}
 

@@ -6,6 +6,7 @@ from the log alone, to the bit: ledger, pools, priors, indices, and for its seed
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Iterable
 from itertools import pairwise
@@ -24,6 +25,7 @@ from hellinger.experiment.names import full_name
 from hellinger.ledger import SHOWN, Ledger, spoken_of
 from hellinger.ledger.recovery import differences, fold
 from hellinger.ledger.snapshot import decode, encode
+from hellinger.policies import Prior
 from hellinger.pool import Leaving
 from ledger_model import CONTEXTS, KINDS, MORE, NAMES, SEGMENTS, START, TAGS, Log, Model
 
@@ -177,8 +179,13 @@ def check_ranking(desk: Desk, query: Query, draft: Draft, at: int) -> None:
     if desk.leaving.impressions is None:
         assert len(fields["items"]) == min(query.k, len(eligible))
         for p in fields["propensities"] if isinstance(fields["propensities"], list) else ():
+            if p is None:  # a tie that tags have left uncounted
+                assert query.tags is not None
+                continue
             uniform = desk.random_share / len(eligible)
-            assert min(abs(p - uniform), abs(p - uniform - 1 + desk.random_share)) < 1e-9
+            within = (p - uniform) / (1 - desk.random_share) if desk.random_share < 1 else 0.0
+            tied = round(1 / within) if within > 1e-9 else math.inf
+            assert tied == math.inf or (1 <= tied <= len(eligible) and abs(within * tied - 1) < 1e-9)
 
 
 class Life:
@@ -218,6 +225,7 @@ class Life:
             self.bring: 1,
             self.ramp: 1,
             self.look: 1,
+            self.believe: 2,
             self.flush: 4,
             self.chores: 2,
             self.wait: 3,
@@ -345,6 +353,18 @@ class Life:
         fields = {"after": place, "rewards": before.get("rewards", 0.0), "looked": looked, "error": [0.1] * len(looked)}
         fields |= {"worth": looked if rng.random() < 0.8 else [], "writer": "life"}
         copy.write([Draft.of(f"positions/{place}", "positions", self.at, fields)])
+
+    def believe(self, copy: Copy) -> None:
+        """Put a prior in force by which groups tell much, that such a short life could not know."""
+        rng = self.rng
+        variant, segment = rng.choice(list(copy.desk.variants)), rng.choice(["", "", "tablet"])
+        after = copy.desk.ledger.prior_place(variant, segment)
+        prior = Prior(rng.choice([0.5, 2.0]), 20.0, shares=rng.choice([(), (0.5,), (0.3, 0.4)]))
+        self._note(variant=variant, segment=segment, shares=prior.shares)
+        rounds = copy.desk.ledger.rounds(variants=copy.desk.pools.sources(variant), segment=segment)
+        fields = {"variant": variant, "segment": segment, "after": after, "rounds": rounds, "prior": prior.state()}
+        draft = Draft.of(f"prior/{variant}/{segment}/{after}", "prior", self.at, fields | {"writer": "life"})
+        copy.write([draft])
 
     def flush(self, copy: Copy) -> None:
         copy.flush()

@@ -159,6 +159,7 @@ def test_a_family_without_a_spec_is_given_again() -> None:
     ("call", "words"),
     [
         (lambda: Bandit("kl-ucb", arms=-1), ["0 <= arms", "-1"]),
+        (lambda: Bandit("kl-ucb", arms=cast(int, 2.5)), ["whole number or names", "2.5"]),
         (lambda: Bandit("kl-ucb", arms=["a", "a"]), ["differ", "a"]),
         (lambda: Bandit("kl-ucb", arms=[cast(int, 1.5)]), ["whole number or a string", "1.5"]),
         (lambda: Bandit("kl-ucb", arms=0).select(), ["an arm to choose"]),
@@ -169,7 +170,7 @@ def test_a_family_without_a_spec_is_given_again() -> None:
         (lambda: Bandit("kl-ucb").update(0, 1.5), ["0 <= reward <= 1", "1.5"]),
         (lambda: Bandit("kl-ucb").update_many([0, 1], [1.0]), ["one reward for each arm"]),
         (lambda: Bandit.from_state({}), ["format"]),
-        (lambda: Bandit.from_state(Bandit("kl-ucb").state() | {"format": 1}), ["format == 2", "format=1"]),
+        (lambda: Bandit.from_state(Bandit("kl-ucb").state() | {"format": 1}), ["format == 3", "format=1"]),
         (lambda: Bandit.from_state(Bandit("cold-start").state() | {"prior": None}), ["what Prior.state() gave"]),
         (lambda: Bandit.from_state(Bandit("cold-start").state() | {"prior": {"a": 2}}), ["what Prior.state() gave"]),
         (lambda: Bandit.from_state(Bandit("kl-ucb").state() | {"pulls": [-1.0] * 10}), ["0 <= pulls", "-1.0"]),

@@ -15,7 +15,7 @@ from hellinger.engine.feedback import points
 from hellinger.engine.learning import due, fit
 from hellinger.engine.pools import SLICE
 from hellinger.engine.state import HOUR
-from hellinger.events import Event
+from hellinger.events import Event, tie_chances
 from hellinger.experiment import Split
 from hellinger.ledger import STATES, Counts, Ledger
 from hellinger.pool import Leaving, Pool
@@ -531,3 +531,47 @@ def test_a_ranking_has_so_many_kinds_of_feedback() -> None:
     ]
     copy.flush()
     copy.check()
+
+
+def test_propensities_are_over_the_order_of_ties() -> None:
+    """Counted over many rankings of the same pool: with no random share, chance is in the order of ties alone."""
+    draws = 4000
+    copy = Copy(Log(), counted=False, seed=6, split=Split({"one": 1, "two": 0}))
+    copy.add(*"abcdef")
+    copy.bring([("a", 100, 50), ("b", 100, 40), ("c", 100, 40)])
+    told: dict[tuple[int, str], float | None] = {}
+    found: Counter[tuple[int, str]] = Counter()
+    for _ in range(draws):
+        fields = copy.desk.rank(Query(5, exclude=["f"]), START).fields
+        assert (fields["k"], fields["exclude"], fields["eligible"]) == (5, ["f"], None)
+        for place, (item, p) in enumerate(
+            zip(fields["items"], tie_chances(fields["scores"], fields["tie"]), strict=True)
+        ):
+            assert told.setdefault((place, item), p) == p
+            found[place, item] += 1
+    for key, p in told.items():
+        assert p is not None
+        assert found[key] / draws == pytest.approx(p, abs=4 * math.sqrt(p * (1 - p) / draws) + 1e-9), key
+    assert {p for (_, item), p in told.items() if item in "bcde"} == {0.5}
+    fields = copy.desk.rank(Query(1), START).fields
+    assert fields["eligible"] == 6
+    assert "exclude" not in fields
+
+
+def test_a_random_share_and_ties_together() -> None:
+    share, draws = 0.4, 8000
+    copy = Copy(Log(), counted=False, random_share=share, seed=7, split=Split({"one": 1, "two": 0}))
+    copy.add(*"abcdef")
+    copy.bring([("a", 100, 50), ("b", 100, 50), ("c", 100, 50), ("d", 100, 20), ("e", 100, 10), ("f", 100, 5)])
+    told: dict[tuple[int, str], float] = {}
+    found: Counter[tuple[int, str]] = Counter()
+    for _ in range(draws):
+        fields = copy.desk.rank(Query(2), START).fields
+        assert fields["eligible"] == 6
+        for place, (item, p) in enumerate(zip(fields["items"], fields["propensities"], strict=True)):
+            assert told.setdefault((place, item), p) == p
+            found[place, item] += 1
+    for key, p in told.items():
+        assert found[key] / draws == pytest.approx(p, abs=4 * math.sqrt(p * (1 - p) / draws)), key
+    assert told[0, "a"] == pytest.approx(share / 6 + (1 - share) / 3)
+    assert told[1, "f"] == pytest.approx(share / 6)

@@ -17,6 +17,7 @@ import hellinger
 import pages
 from hellinger import cli, evaluate, experiment, families, lab, policies, pool, theory
 from hellinger.engine.settings import Settings, Shown
+from hellinger.identification import rates
 from hellinger.policies import balls, levels
 
 ROOT = Path(__file__).parent.parent
@@ -115,6 +116,19 @@ def test_evaluate_is_documented(name: str) -> None:
 @pytest.mark.parametrize("name", [n for n in dir(hellinger.Bandit) if not n.startswith("_")])
 def test_bandit_method_is_documented(name: str) -> None:
     assert re.search(rf"\b{name}\b", _section("Bandit")), f"Bandit.{name} is not in docs/reference.md"
+
+
+@pytest.mark.parametrize("name", [n for n in dir(hellinger.Identification) if not n.startswith("_")])
+def test_identification_method_is_documented(name: str) -> None:
+    assert re.search(rf"\b{name}\b", _section("Identification")), f"Identification.{name} is not in docs/reference.md"
+
+
+@pytest.mark.parametrize("rate", rates.available().values(), ids=rates.available())
+def test_rate_is_documented(rate: type[rates.Rate]) -> None:
+    row = next(line for line in _section("Identification").splitlines() if line.startswith(f"| `{rate.name}` |"))
+    assert rate.formula.removesuffix(", t the round") in row, f"the formula of {rate.name} is not in docs/reference.md"
+    assert rate.reference
+    assert rate.__doc__
 
 
 @pytest.mark.parametrize("name", sorted({*lab.__all__, *(n for n in dir(lab.Result) if not n.startswith("_"))}))

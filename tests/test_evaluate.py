@@ -210,6 +210,18 @@ def test_intervals_cover_at_all_times(estimator: str, bounded: bool) -> None:
         assert abs(error) < 3.5
 
 
+def test_what_is_clipped_belongs_to_the_upper_end() -> None:
+    _, largest, reward, weight, _, _ = next(logs(1, seed=11))
+    found = {}
+    for name in ("ips", "clipped_ips"):
+        evaluator = Evaluator(name, largest=largest, cut=0.5)
+        evaluator.add(reward, weight)
+        found[name] = evaluator.estimate()
+    assert found["clipped_ips"].value < found["ips"].value
+    assert found["clipped_ips"].high == found["ips"].high
+    assert found["clipped_ips"].difference_high == found["ips"].difference_high
+
+
 def test_a_bound_of_the_weights_brings_the_upper_end_closer() -> None:
     _, largest, reward, weight, _, _ = next(logs(1, seed=11))
     ends = []

@@ -199,7 +199,7 @@ def test_a_variant_begins_from_common_counts_or_empty_as_asked(tmp_path: Path) -
         n, _ = service.desk.ledger.sums([0, 1, 2], variants=[starting("warm")])
         assert service.desk.pools.of("warm").rounds == n.sum() == 120
 
-    played(tmp_path, story, again, **VARIANTS)
+    played(tmp_path, story, again, **VARIANTS, positions="none")
 
 
 def test_an_experiment_learns_from_its_own_rankings_or_from_all(tmp_path: Path) -> None:

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import hellinger
-from hellinger import Pool, families, models, policy
+from hellinger import Bandit, Pool, families, models, policy
 from hellinger.models import Encoder, Regression
+from hellinger.testing import check_model
 
 PEOPLE: list[dict[str, Any]] = [
     {"age": 20.0 + 7 * (j % 9), "gender": "FM"[j % 2], "likes": ["art", "news"][: j % 3]} for j in range(40)
@@ -42,6 +43,12 @@ def lived(
             pool.add([1000, 1001], [30, 0], [3, 0], features=[ITEMS[1], {}])
             pool.hide([4])
     return pool
+
+
+@pytest.mark.parametrize("name", models.available())
+@pytest.mark.parametrize("arguments", [{}, {"per_item": True}, {"shared": False}, {"shared": False, "per_item": True}])
+def test_conformance(name: str, arguments: dict[str, Any]) -> None:
+    check_model(models.get(name, **arguments))
 
 
 # Features ---------------------------------------------------------------------------------------------
@@ -389,3 +396,50 @@ def test_another_family_takes_the_means_it_has() -> None:
     assert linear.rank(1)[0].id == 1
     assert isinstance(linear.policy.family, families.Gaussian)
     assert hellinger.models is models
+
+
+@pytest.mark.parametrize("spec", ["cold-start", "hellinger-ucb", "laplace-thompson", "linucb(alpha=0.5)"])
+def test_a_bandit_knows_who_is_asking(tmp_path: Path, spec: str) -> None:
+    arms = {name: {"topic": name.partition("-")[0]} for name in ("news-1", "sport-1", "news-2", "sport-2")}
+    bandit = Bandit(spec, arms, model="logistic", features=arms, seed=2)
+    rng = np.random.default_rng(8)
+
+    def play(each: Bandit, rounds: int) -> None:
+        for step in range(rounds):
+            reader = {"likes": ("news", "sport")[step % 2]}
+            arm = str(each.select(context=reader))
+            each.update(arm, float(rng.random() < (0.8 if arm.startswith(reader["likes"]) else 0.05)), context=reader)
+
+    play(bandit, 200)
+    bandit.remove("news-1")
+    bandit.add("news-3", features={"news-3": {"topic": "news"}})
+    play(bandit, 100)
+    for topic in ("news", "sport"):
+        assert all(str(arm).startswith(topic) for arm in bandit.rank(1, context={"likes": topic}))
+    bandit.save(tmp_path / "bandit")
+    again = Bandit.load(tmp_path / "bandit")
+    assert repr(again) == repr(bandit)
+    for step in range(40):
+        who = {"likes": ("news", "sport", "art")[step % 3]}
+        arm = bandit.select(context=who)
+        assert again.select(context=who) == arm
+        for each in (bandit, again):
+            each.update(arm, float(step % 2), context=who)
+    assert bandit.sums.tolist() == again.sums.tolist()
+
+
+def test_a_bandit_without_a_model_takes_no_context() -> None:
+    bandit = Bandit("cold-start", 3)
+    for call in (
+        lambda: bandit.select(context={"a": 1}),
+        lambda: bandit.update(0, 1.0, context={}),
+        lambda: bandit.add("x", features={"x": {}}),
+    ):
+        with pytest.raises(ValueError, match="has a model"):
+            call()
+    modelled = Bandit("cold-start", 3, model="logistic")
+    with pytest.raises(ValueError, match="of arms that are added"):
+        modelled.add("x", features={"y": {}})
+    with pytest.raises(ValueError, match="one context for each arm"):
+        modelled.update_many([0, 1], [1, 0], contexts=[{}])
+    assert modelled.rounds == 0

@@ -300,7 +300,7 @@ def test_counts_that_cannot_be_set(given: tuple[Any, Any, Any], says: str) -> No
 def test_counts_with_a_time_cannot_be_set(options: dict[str, Any]) -> None:
     pool = Pool("hellinger-ucb", **options)
     pool.add("a")
-    with pytest.raises(ValueError, match="without window and half-life"):
+    with pytest.raises(ValueError, match="without window, half-life and model"):
         pool.set_counts(["a"], 1, 0)
 
 
@@ -402,3 +402,47 @@ def test_segments_know_numbers_seeds_and_tags() -> None:
     with pytest.raises(ValueError, match="got 2"):
         pool.add([9], 0, 0, order=[2])
     assert len(pool) == len(pool.segment("x")) == 4
+
+
+@pytest.mark.parametrize("spec", ["hellinger-ucb", "cold-start", "ucb1", "imed"])
+def test_the_size_of_the_last_tie_is_known(spec: str) -> None:
+    """Counted by hand: eligible items with the index of the last one; unknown only with tags, and never too large."""
+    rng = np.random.default_rng(17)
+    pool = Pool(spec, learn="given")
+    pool.add(list(range(60)), tags=[["even"] if i % 2 == 0 else ["odd"] for i in range(60)])
+    for step in range(150):
+        k = int(rng.integers(1, 25))
+        exclude = [int(i) for i in rng.choice(60, int(rng.integers(0, 12)), replace=False)]
+        tags = ["even"] if step % 5 == 0 else None
+        among = [int(i) for i in rng.choice(60, 30, replace=False)] if step % 7 == 0 else None
+        there = [i for i in (range(60) if among is None else among) if not pool.stats(i).hidden and i not in exclude]
+        there = [i for i in there if tags is None or i % 2 == 0]
+        scores = dict(zip(there, pool.scores(there).tolist(), strict=True)) if there else {}
+        shown, indices = pool.pick(k, exclude=exclude, tags=tags, among=among, seed=step)
+        if not shown:
+            assert pool.tied == 0
+            continue
+        expected = sum(score == indices[-1] for score in scores.values())
+        assert pool.tied == expected or (pool.tied == 0 and tags is not None and among is None), step
+        pool.record_many(shown, 0, (rng.random(len(shown)) < 0.2).astype(float))
+        if step % 20 == 19:
+            pool.hide([int(rng.integers(60))])
+    oldest = Pool(spec, ties="oldest")
+    oldest.add(["a", "b", "c"])
+    assert len(oldest.rank(2)) == 2
+    assert oldest.tied == 1
+
+
+def test_the_size_of_the_last_tie_is_known_with_a_model() -> None:
+    rng = np.random.default_rng(3)
+    pool = Pool("hellinger-ucb", model="logistic")
+    pool.add(list(range(300)), features=[{"kind": f"{i % 4}"} for i in range(300)])
+    for step in range(40):
+        exclude = [int(i) for i in rng.choice(300, int(rng.integers(0, 20)), replace=False)]
+        context: dict[str, Any] = {"person": f"{step % 3}"}
+        there = pool.scores([i for i in range(300) if i not in exclude], context=context)
+        shown, indices = pool.pick(int(rng.integers(1, 40)), exclude=exclude, context=context, seed=step)
+        assert pool.tied == int((there == indices[-1]).sum()), step
+        if step % 2:
+            rewards = (rng.random(len(shown)) < 0.1).astype(float)
+            pool.record_many(shown, 0, rewards, contexts=[context] * len(shown))

@@ -119,6 +119,15 @@ def test_a_pool_is_ranked_in_microseconds_whatever_its_size() -> None:
     assert value("pool", "bytes_most") <= 100
 
 
+def test_a_model_ranks_in_time_and_earns_the_most() -> None:
+    assert value("models", "rank_ten_thousand") <= 1
+    assert value("models", "rank_million") <= 15
+    assert value("models", "update") <= 50
+    rows = {row[0]: int(row[-1].replace(",", "")) for row in FOUND["models"]["tables"]["clicks"][1:]}
+    model = rows.pop("**`cold-start`, logistic model**")
+    assert all(model > other for other in rows.values())
+
+
 def test_a_copy_catches_up_in_a_minute() -> None:
     assert value("catchup", "in_step") <= 60
     assert value("catchup_million", "in_step") <= 60

@@ -8,7 +8,8 @@ kind        key                          body
 =========== ============================ ===========================================================================
 rank        request                      experiment, variant, policy, version, chance, segment, random, counted, phase,
                                          zoned, since, user, placement, unit, through, items, scores, propensities,
-                                         context: who asked, where that was said; ties
+                                         k, tie, eligible; where they were given, context: who asked, exclude, tags,
+                                         among; ties
 feedback    request/kind/item            points, late, happened; what the key says is among its fields
 seen        request/seen!/item           request, item
 item        item/token                   id, tags, expires_at, metadata: added, or changed where it was there already;
@@ -30,6 +31,9 @@ items were added, by which other replicas count them without reading the rest: w
 stands before it. ``zoned`` says that its impressions are counted by position; ``ties``
 which neighbours are in random order, bit j for positions j and j + 1 from 0. ``after`` is the place of the prior,
 phase or curve before, so that only one can follow it.
+``propensities`` are the chances of the places, or one for all given the order of ties; ``tie`` is among how many items
+with the index of the last one the last places were drawn (0 where it is not known), from which :func:`tie_chances`
+has the rest. ``eligible`` is how many items could have been shown, none where filters leave it open.
 ``unit`` is a hash of the user where users keep their variant, else −1. Every kind that is added to this list has a
 ``writer``, the version that wrote it: an older version, which does not know the kind, says it.
 """
@@ -39,12 +43,14 @@ from __future__ import annotations
 import os
 import time
 from binascii import b2a_base64
+from collections.abc import Sequence
+from itertools import groupby
 from secrets import token_bytes
 from typing import Any, NamedTuple
 
 import orjson
 
-__all__ = ["Event", "FeedbackFields", "Logged", "Row", "new_request", "new_token", "now"]
+__all__ = ["Event", "FeedbackFields", "Logged", "Row", "new_request", "new_token", "now", "tie_chances"]
 
 
 _URL = bytes.maketrans(b"+/", b"-_")
@@ -145,3 +151,23 @@ def new_request(at: int) -> str:
 def new_token() -> str:
     """Part of a key, never met before."""
     return new_request(now())
+
+
+def tie_chances(scores: Sequence[float | None], tied: int) -> list[float | None]:
+    """The chance of each place's item to be there, over the random order of items with equal index.
+
+    Items of one index fill their places in uniformly random order: each is at each of them with probability 1/(their
+    number). All of them are in the ranking, but for the last index, of which there are ``tied``; None where that is 0,
+    not known.
+
+    >>> tie_chances([0.9, 0.5, 0.5, 0.2], 40)
+    [1.0, 0.5, 0.5, 0.025]
+    """
+    found: list[float | None] = []
+    places = 0
+    for _, same in groupby(scores):
+        places = len(list(same))
+        found += [1.0 / places] * places
+    if places and tied != places:
+        found[-places:] = [1.0 / tied if tied else None] * places
+    return found

@@ -424,7 +424,7 @@ class Positions:
     effect: float
     """How far the curve is from a flat one: root mean square of its logarithm."""
     error: float
-    """The same of its standard error: known if the effect is more than twice that."""
+    """The same of its standard error: known if the effect is more than 1.5 times that."""
     impressions: float
     worth: float
     """What all impressions so far count together, for what the algorithms learn."""

@@ -23,9 +23,9 @@ from hellinger.engine.feedback import classify, classify_seen
 from hellinger.engine.overlay import Overlay
 from hellinger.engine.pools import Pools
 from hellinger.engine.routing import Routing
-from hellinger.engine.specs import canonical, draws
+from hellinger.engine.specs import ORDERS, canonical, draws
 from hellinger.engine.state import HOUR, State
-from hellinger.events import Logged, new_request, new_token
+from hellinger.events import Logged, new_request, new_token, tie_chances
 from hellinger.experiment import Split
 from hellinger.ledger import MAIN, Ledger, Request, UnknownKindError, placed
 from hellinger.ledger.ledger import Placed
@@ -137,7 +137,7 @@ class Desk:
         self._shared = {name for name, how in learning.items() if how == "shared"}
         """Variants that learn from all rankings."""
         self.versions = {name: _version(spec, learning[name], *self._rules) for name, spec in self.variants.items()}
-        self._stochastic = {name for name, spec in self.variants.items() if draws(spec)}
+        self._stochastic = {name for name, spec in self.variants.items() if draws(spec) and spec not in ORDERS}
 
     def _learning(self, phase: Mapping[str, Any]) -> str:
         learning: str = phase.get("learning", self._first["learning"])  # an older version did not write it
@@ -196,17 +196,20 @@ class Desk:
         experiment, phase, variant, chance, sticky = self.routing.choose(query, draws)
         segment = query.segment or ""
         drawn = self.random_share > 0 and draws.random() < self.random_share
-        propensities: float | list[float] | None = None
+        propensities: float | list[float | None] | None = None
+        asked = _asked(query)
+        tied, eligible = 0, None if asked else state.pools.of(variant).eligible
         chosen: list[Any] = []
         scores: Sequence[float | None] = []
         if len(state.pools.of(variant)) == 0:
             propensities = [] if self.random_share > 0 else None
         elif self.random_share > 0:
-            ranked, propensities = self._explore(variant, query, drawn, draws)
+            ranked, propensities, eligible = self._explore(variant, query, drawn, draws)
             chosen, scores = [one.id for one in ranked], [one.score for one in ranked]
         else:
             filters = self._filters(variant, query)
-            chosen, scores = state.pools.pick(variant, segment, query.k, count=count, seed=draws.word(), **filters)
+            picked = state.pools.pick(variant, segment, query.k, count=count, seed=draws.word(), **filters)
+            chosen, scores, tied = picked
             propensities = None if variant in self._stochastic else 1.0
         if math.inf in scores:  # which JSON has no word for
             scores = [None if score == math.inf else score for score in scores]
@@ -231,7 +234,11 @@ class Desk:
             "items": items,
             "scores": scores,
             "propensities": propensities,
+            "k": query.k,
+            "tie": tied,
+            "eligible": eligible,
         }
+        fields |= asked
         if ties := ties_of(fields):
             fields["ties"] = ties
         if query.context:
@@ -288,20 +295,23 @@ class Desk:
 
     def _explore(
         self, variant: str, query: Query, drawn: bool, draws: Draws
-    ) -> tuple[list[Ranked], list[float] | None]:
-        """A ranking and the chance of each of its places, where a share of all rankings is drawn at random."""
+    ) -> tuple[list[Ranked], list[float | None] | None, int]:
+        """A ranking, the chance of each of its places, and the number eligible: a share of rankings is drawn."""
         pool = self.pools.deciding(variant, query.segment or "")
         filters = self._filters(variant, query)
         best = pool.rank(query.k, seed=draws.word(), **filters)
+        tied = pool.tied
         some, eligible = pool.draw(query.k, random.Random(draws.word()), **filters)
         ranked = some if drawn else best
         if variant in self._stochastic:
-            return ranked, None
+            return ranked, None, eligible
         if not ranked:
-            return [], []
+            return [], [], eligible
         uniform, greedy = self.random_share / eligible, 1.0 - self.random_share
-        pairs = zip(ranked, best, strict=True)
-        return ranked, [uniform + greedy * (one.id == other.id) for one, other in pairs]
+        # a place of the best is filled by any item of its tie, each with the same chance
+        within = tie_chances([other.score for other in best], tied)
+        chances = zip(ranked, best, within, strict=True)
+        return ranked, [_mixed(uniform, greedy, one.score == other.score, p) for one, other, p in chances], eligible
 
     # Feedback -----------------------------------------------------------------------------------------
 
@@ -422,6 +432,25 @@ class Desk:
                 score, gone = scores.get(slot), left.get(slot)
                 out[j][variant] = {"impressions": n[j], "rewards": s[j], "score": score, "left": gone}
         return out
+
+
+def _asked(query: Query) -> dict[str, Any]:
+    """The filters of a query, as they are logged: another policy would have had them too."""
+    asked: dict[str, Any] = {}
+    if query.exclude:
+        asked["exclude"] = list(query.exclude)
+    if query.tags is not None:
+        asked["tags"] = list(query.tags)
+    if query.among is not None:
+        asked["among"] = list(query.among)
+    return asked
+
+
+def _mixed(uniform: float, greedy: float, tied: bool, chance: float | None) -> float | None:
+    """The chance of a place, of which a share is drawn from all; None where the size of its tie is not known."""
+    if not tied:
+        return uniform
+    return None if chance is None else uniform + greedy * chance
 
 
 def _known(spec: str, phase: Mapping[str, Any]) -> str:

@@ -6,14 +6,16 @@ Items have their slots as ids in the pools, not their names.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
+from hellinger.engine.grouping import LeftItems
 from hellinger.engine.overlay import Overlay, Worth
 from hellinger.engine.positions import Setting, lacks_by
 from hellinger.engine.specs import ORDERS
-from hellinger.ledger import COMMON, HIDDEN, SHOWN, Changes, Columns, Floats, Ledger, Request, Slots, starting
+from hellinger.ledger import COMMON, EXPIRED, HIDDEN, SHOWN, Changes, Columns, Floats, Ledger, Request, Slots, starting
 from hellinger.policies import Prior
 from hellinger.pool import Departure, Leaving, Pool
 from hellinger.pool.segments import enough_for
@@ -29,15 +31,22 @@ MANY = 20_000
 class _Derived:
     """A pool, and the items that it has yet to look up in ledger and overlay."""
 
-    __slots__ = ("described", "number", "pending", "pool")
+    __slots__ = ("described", "groups", "number", "pending", "pool")
 
     def __init__(self, pool: Pool) -> None:
         self.pool = pool
         self.pending: list[Slots] = []
         self.described: set[int] = set()
         """Those of them whose tags, group or features are others."""
+        self.groups: set[tuple[str, ...]] = set()
+        """Groups whose items that have left may have achieved something else than the pool knows."""
         self.number = 0
         """How many are pending, those counted twice that are there twice."""
+
+    @property
+    def behind(self) -> int:
+        """How much it has to look up: items and groups."""
+        return self.number + len(self.groups)
 
     def expect(self, slots: Slots, described: Iterable[int] = ()) -> None:
         """Note that these items have changed."""
@@ -121,6 +130,8 @@ class Pools:
         """Those of them for which an event is on its way."""
         self.failure: Exception | None = None
         """Why a pool could not look something up: none can be relied upon any more."""
+        self._left: dict[str, LeftItems] = {}
+        """Items of groups that are in no pool of a variant any more."""
         self._of: dict[tuple[str, str], _Derived] = {}
         """By variant and segment, ``""`` for all traffic."""
         for variant in variants:
@@ -167,17 +178,21 @@ class Pools:
 
     def pick(
         self, variant: str, segment: str, k: int, *, count: bool, **filters: Any
-    ) -> tuple[list[Any], Sequence[float]]:
-        """The best k for a segment, and their indices; counted, if so asked, in every pool that they concern."""
+    ) -> tuple[list[Any], Sequence[float], int]:
+        """The best k for a segment, their indices, and the size of the last tie (``Pool.tied``).
+
+        Counted, if so asked, in every pool that they concern.
+        """
         decides = self.deciding(variant, segment)
         count = count and self.variants[variant] not in ORDERS
         worth = None if self.lacks is None else self.overlay.worth.of(k)
         names, scores = decides.pick(k, count=count, worth=worth, **filters)
+        tied = decides.tied
         if count and names:
             if segment:
                 self._count_elsewhere(variant, segment, decides, names, self.overlay.worth.of(len(names)))
             self._collect(variant)
-        return names, scores
+        return names, scores, tied
 
     def _count_elsewhere(self, variant: str, segment: str, decides: Pool, names: list[Any], worth: Floats) -> None:
         for _, derived in self._counting(variant, segment):
@@ -214,6 +229,8 @@ class Pools:
             self._forget(np.array(sorted(changes.forgotten), np.int64))
         if changes.items or changes.described:
             self.expect(np.array(sorted(changes.items | changes.described), np.int64), changes.described)
+        for derived in self._of.values() if changes.departed else ():
+            derived.groups |= changes.departed
         for (variant, segment), parts in changes.counted.items():
             counted = _distinct(parts)
             for learner in self._learners(variant):
@@ -234,6 +251,7 @@ class Pools:
         self.expect(np.flatnonzero(catalogue["state"][: len(catalogue.ids)] <= HIDDEN))
         for (variant, segment), derived in self._of.items():
             derived.pool.rounds = self._rounds(variant, segment)
+            derived.groups |= {*self._left[variant].groups, *self.ledger.departed.items}
 
     def _forget(self, slots: Slots) -> None:
         """Let go of what is known of these slots at once: the items that have them now are others, or none."""
@@ -242,10 +260,18 @@ class Pools:
             for slot in slots.tolist():
                 departing.pop(slot, None)
                 self._logged.discard((variant, slot))
+            self._note_left(variant, slots.tolist(), [()] * slots.size)
         for derived in self._of.values():
             here = slots[derived.pool.contains(slots)]
             if here.size:  # seldom: it was to be removed when it had expired
-                derived.pool.remove(here)
+                derived.pool.remove(here, forget=True)
+
+    def _note_left(self, variant: str, slots: list[int], groups: list[tuple[str, ...]]) -> None:
+        """Note of which group each of these items has left, () for none, for every pool of a variant to look it up."""
+        touched = self._left[variant].note(slots, groups)
+        for (name, _), derived in self._of.items() if touched else ():
+            if name == variant:
+                derived.groups |= touched
 
     def expect(self, slots: Slots, described: Iterable[int] = ()) -> None:
         """Note that these items have changed, for every pool to look them up before it ranks."""
@@ -270,7 +296,7 @@ class Pools:
             if segment and key not in self._of and self._decides(*key):
                 self._make(*key)
                 yield
-            while key in self._of and self._of[key].number:
+            while key in self._of and self._of[key].behind:
                 self._look_up(*key, SLICE)
                 yield
             if segment and key in self._of and self._rounds(*key) < self._least(variant):
@@ -293,14 +319,18 @@ class Pools:
             pool = Pool("ucb1", ties=order, leaving=leaving)
         derived = self._of[variant, segment] = _Derived(pool)
         self._set_prior(variant, segment)
-        catalogue = self.ledger.catalogue
-        derived.expect(np.flatnonzero(catalogue["state"][: len(catalogue.ids)] <= HIDDEN))
+        catalogue, size = self.ledger.catalogue, len(self.ledger.catalogue.ids)
+        if not segment:
+            self._left[variant] = LeftItems()
+        state, group = catalogue["state"][:size], catalogue["group"][:size]
+        derived.expect(np.flatnonzero((state <= HIDDEN) | ((state == EXPIRED) & (group > 0))))
+        derived.groups |= {*self._left[variant].groups, *self.ledger.departed.items}
         pool.rounds = self._rounds(variant, segment)
 
     def _update(self, variant: str, segment: str) -> Pool:
         derived = self._of[variant, segment]
-        while derived.number or self.failure is not None:
-            self._look_up(variant, segment, derived.number)
+        while derived.behind or self.failure is not None:
+            self._look_up(variant, segment, derived.behind)
         return derived.pool
 
     def _look_up(self, variant: str, segment: str, most: int) -> None:
@@ -308,9 +338,11 @@ class Pools:
         if self.failure is not None:
             raise self.failure
         derived = self._of[variant, segment]
-        slots, described = derived.take(most)
         try:
-            self._place(variant, segment, slots, described)
+            if derived.number:
+                self._place(variant, segment, *derived.take(most))
+            else:
+                self._set_departed(variant, segment, list(islice(derived.groups, most)))
         except Exception as error:
             self.failure = error
             raise
@@ -328,21 +360,25 @@ class Pools:
                     self._logged.discard((variant, slot))
         if gone or departing:
             wanted &= np.array([slot not in gone and slot not in departing for slot in slots.tolist()], np.bool_)
+        if not segment:
+            self._note_place(variant, slots, ~wanted & (state <= EXPIRED))
         here = pool.contains(slots)
         if not (here | wanted).any():
             return
         if (here & ~wanted).any():
-            pool.remove(slots[here & ~wanted])
+            pool.remove(slots[here & ~wanted], forget=True)
         changed = slots[here & wanted]
         if changed.size:
             other = np.array([slot for slot in changed.tolist() if slot in described], np.int64)
             if other.size:
                 pool.retag(other, self._tags(other))
+                pool.regroup(other, self._groups(other))
             pool.set_counts(changed, *self.sums(variant, changed, segment))
         fresh = slots[wanted & ~here]
         if fresh.size:
             n, s = self.sums(variant, fresh, segment)
-            pool.add(fresh, n, s, tags=self._tags(fresh), fresh=False, order=catalogue["since"][fresh])
+            since = catalogue["since"][fresh]
+            pool.add(fresh, n, s, tags=self._tags(fresh), group=self._groups(fresh), fresh=False, order=since)
         present = pool.contains(slots)  # a loaded one may have left at once
         hidden = state != SHOWN
         for which, change in ((hidden, pool.hide), (~hidden, pool.unhide)):
@@ -355,6 +391,32 @@ class Pools:
         catalogue = self.ledger.catalogue
         numbers = catalogue["tags"][slots]
         return [catalogue.tags.values[number] for number in numbers.tolist()] if numbers.any() else ()
+
+    def _groups(self, slots: Slots) -> Any:
+        catalogue = self.ledger.catalogue
+        numbers = catalogue["group"][slots]
+        return [catalogue.groups.values[number] or None for number in numbers.tolist()] if numbers.any() else None
+
+    def _note_place(self, variant: str, slots: Slots, left: Any) -> None:
+        """Note which of these items have left the variant's pools, where they have a group or had one."""
+        catalogue = self.ledger.catalogue
+        numbers = catalogue["group"][slots]
+        if numbers.any() or self._left[variant]:
+            groups = [catalogue.groups.values[number] for number in np.where(left, numbers, 0).tolist()]
+            self._note_left(variant, slots.tolist(), groups)
+
+    def _set_departed(self, variant: str, segment: str, groups: list[tuple[str, ...]]) -> None:
+        """Let a pool know what the items have achieved that these groups have lost."""
+        derived, since = self._of[variant, segment], self.ledger.catalogue["since"]
+        items, (n, s) = self.ledger.departed.of(groups, self.sources(variant), segment, self.lacks)
+        lost = [self._left[variant].slots(group, since) for group in groups]
+        sizes = np.array([slots.size for slots in lost])
+        more_n, more_s = self.sums(variant, np.concatenate(lost), segment)
+        whose = np.repeat(np.arange(len(groups)), sizes)
+        np.add.at(n, whose, more_n)
+        np.add.at(s, whose, more_s)
+        derived.pool.set_departed(groups, items + sizes, np.maximum(n, s), s)
+        derived.groups.difference_update(groups)
 
     def _counting(self, variant: str, segment: str) -> Iterator[tuple[str, _Derived]]:
         """The variant's pools that count what happens in this segment, each with its own segment."""
@@ -371,6 +433,7 @@ class Pools:
             elif slots.size:
                 derived.pool.set_counts(slots, *self.sums(variant, slots, each), skip_absent=True)
             derived.pool.rounds = self._rounds(variant, each)
+            derived.groups |= self._left[variant].of(slots)
         self._collect(variant)
 
     def _set_prior(self, variant: str, segment: str) -> None:

@@ -28,7 +28,7 @@ Setting = str | Sequence[float]
 _SLOPE, _WALK = 1.0, 0.5
 """Standard deviations of the prior: of η, and of the random walk from one position to one e times as far."""
 _ATTEMPTS = 60
-_SURE = 2.0
+_SURE = 1.5
 _LITTLE = 0.1
 """A new curve is used where some log θ differs by more than this."""
 
@@ -52,7 +52,7 @@ class PositionCurve(NamedTuple):
 
     @property
     def known(self) -> bool:
-        """Whether it is known well enough to be used: it is farther from a flat one than twice its standard error."""
+        """Whether it is known well enough to be used: it is farther from a flat one than 1.5 standard errors."""
         return self.effect > _SURE * self.uncertainty
 
 

@@ -210,7 +210,7 @@ class Settings(BaseModel):
         "Limits", 1, "Most exports at the same time, each in a process of its own; beyond, 429.", ge=1
     )
     max_tags: int = _setting("Limits", 100, "Most tags of an item, or in `tags` of a ranking's body.", ge=0)
-    max_group_levels: int = _setting("Limits", 8, "Most levels of an item's `group`, from broad to narrow.", ge=0)
+    max_group_levels: int = _setting("Limits", 8, "Most levels of an item's `group`, from broad to narrow.", ge=0, le=8)
     max_features: int = _setting(
         "Limits", 64, "Most fields in the `features` of an item, or a ranking's `context`.", ge=0
     )

@@ -196,7 +196,10 @@ class Evaluator:
             staked = _added(weights * rewards, starts)
         elif self.estimator == "snips" and not self._reflects:
             staked = self._centred(units)
-        self._bet(units, staked)
+        most = staked
+        if self.estimator == "clipped_ips" and not self._reflects:  # what is cut off belongs to the upper end
+            most = _added(weights * rewards, starts)
+        self._bet(units, staked, most)
         self._sums += units.outcome.sum(), units.weight.sum(), units.reward.sum()
         self._squares += float(units.weight @ units.weight)
 
@@ -246,7 +249,7 @@ class Evaluator:
         before = np.minimum(before, self._most * self._slots / (self._largest or 1.0))
         return np.asarray(units.outcome + (1.0 - units.weight) * before)
 
-    def _bet(self, units: _Units, staked: Floats) -> None:
+    def _bet(self, units: _Units, staked: Floats, most: Floats) -> None:
         self._logged_low.add(units.reward)
         self._logged_high.add(-units.reward)
         self._weight_low.add(units.weight)
@@ -254,7 +257,7 @@ class Evaluator:
             self._weight_high.add(-units.weight)
         self._low.add(staked)
         self._difference_low.add(staked - units.reward)
-        against = units.reflected if self._reflects else -staked
+        against = units.reflected if self._reflects else -most
         self._high.add(against)
         self._difference_high.add(against + units.reward)
 

@@ -100,6 +100,8 @@ class LogFile:
             )
         self._columns = columns
         self._dated = schema.get("timestamp") if self.kind == "Open Bandit" else schema.get("at")
+        self.whole = self.kind == "Open Bandit" or "eligible" in columns
+        """Whether propensities are over the order of ties, as later versions of the service have them."""
         self.names: list[str] = []
         """Items, in the order in which they first come."""
         self._codes: dict[str, int] = {}
@@ -197,6 +199,8 @@ class Survey:
     """What a log is like, from one reading."""
 
     kind: str
+    whole: bool = True
+    """Whether propensities are over the order of ties."""
     rankings: int = 0
     rows: int = 0
     reward: float = 0.0
@@ -243,7 +247,11 @@ class Survey:
         if self.rows and self.certain == self.rows - self.unknown and self.unknown < self.rows:
             found.append(
                 "every propensity is 1: nothing was drawn at random, so that weights say nothing of other policies "
-                "(set random_share, or log the order of ties)"
+                "(set random_share)"
+            )
+        if not self.whole and self.rows:
+            found.append(
+                "it was made by an older version: propensities are given the order of ties, whose chance is not used"
             )
         if self.kind == "export" and self.rows:
             found.append(
@@ -270,7 +278,7 @@ _ENOUGH = 30
 
 def survey(log: LogFile) -> Survey:
     """Read a log once, to know what is in it."""
-    out = Survey(log.kind)
+    out = Survey(log.kind, log.whole)
     most, least = 0.0, np.inf
     born: dict[int, int] = {}
     gone = np.zeros(0, np.int64)

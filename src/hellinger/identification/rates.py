@@ -69,7 +69,7 @@ class MixtureRate(Rate):
     __slots__ = ()
     name = "mixture"
     formula = "3·log(1 + log n) + T(log(K/δ))"
-    reference = "Kaufmann & Koolen 2021, Mixture martingales revisited, theorem 7"
+    reference = "Kaufmann & Koolen 2021, Mixture martingales revisited"
 
     @staticmethod
     def constant_for(arms: int, delta: float) -> float:
@@ -105,7 +105,7 @@ class KlLucbRate(Rate):
     __slots__ = ()
     name = "kl-lucb"
     formula = "y + log y, y = log(405.5·K·t^1.1/δ), t the round"
-    reference = "Kaufmann & Kalyanakrishnan 2013, theorem 3"
+    reference = "Kaufmann & Kalyanakrishnan 2013"
 
     @staticmethod
     def constant_for(arms: int, delta: float) -> float:
@@ -126,7 +126,7 @@ class Lucb1Rate(Rate):
     __slots__ = ()
     name = "lucb1"
     formula = "log(5/4·K·t⁴/δ), t the round"
-    reference = "Kalyanakrishnan, Tewari, Auer & Stone 2012, section 3"
+    reference = "Kalyanakrishnan, Tewari, Auer & Stone 2012"
 
     @staticmethod
     def constant_for(arms: int, delta: float) -> float:

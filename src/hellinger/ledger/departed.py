@@ -8,9 +8,12 @@ from typing import Any, Self
 import numpy as np
 
 from hellinger.ledger.counts import Columns, Counts, Floats
+from hellinger.ledger.looks import ZONES
 from hellinger.ledger.numbering import Names
 
 __all__ = ["Departed"]
+
+_NOTHING = (0.0, 0.0, *[0.0] * (len(ZONES) - 1))
 
 Key = tuple[str, str]
 """Variant and segment."""
@@ -22,8 +25,8 @@ class Departed:
     def __init__(self) -> None:
         self.items: dict[Names, int] = {}
         """How many items each group has lost."""
-        self.sums: dict[Key, dict[Names, tuple[float, float]]] = {}
-        """Their impressions and rewards, by variant and segment."""
+        self.sums: dict[Key, dict[Names, tuple[float, ...]]] = {}
+        """Impressions, rewards, and impressions in each zone of positions but the first, by variant and segment."""
 
     def add(self, groups: Sequence[Names], slots: Sequence[int], counts: Mapping[Key, Counts], size: int) -> None:
         """Note items of these groups that are about to be forgotten, by slot; in a catalogue of so many."""
@@ -32,10 +35,12 @@ class Departed:
         places = np.asarray(slots, np.intp)
         for key, each in counts.items():
             n, s = each.of(places, size)
+            late = each.behind(places, size)
+            rows = np.column_stack([n, s, late if len(late) else np.zeros((n.size, len(ZONES) - 1))])
             for j in np.flatnonzero((n != 0) | (s != 0)).tolist():
                 sums = self.sums.setdefault(key, {})
-                before = sums.get(groups[j], (0.0, 0.0))
-                sums[groups[j]] = before[0] + float(n[j]), before[1] + float(s[j])
+                before = sums.get(groups[j], _NOTHING)
+                sums[groups[j]] = tuple([a + b for a, b in zip(before, rows[j].tolist(), strict=True)])
 
     def drop(self, group: Names) -> None:
         """Let go of a group that no item has any more."""
@@ -43,16 +48,21 @@ class Departed:
             for sums in self.sums.values():
                 sums.pop(group, None)
 
-    def of(self, groups: Sequence[Names], variants: Iterable[str], segment: str) -> tuple[Floats, Columns]:
-        """How many items these groups have lost; their impressions and rewards over some variants, in one segment."""
+    def of(
+        self, groups: Sequence[Names], variants: Iterable[str], segment: str, lacks: Floats | None = None
+    ) -> tuple[Floats, Columns]:
+        """How many items these groups have lost; their impressions and rewards over some variants, in one segment.
+
+        With ``lacks`` what the impressions are worth: see :meth:`hellinger.ledger.ledger.Ledger.sums`.
+        """
         items = np.array([self.items.get(group, 0) for group in groups], np.float64)
-        n, s = np.zeros(len(groups)), np.zeros(len(groups))
-        for variant in set(variants):
+        whole = np.zeros((len(groups), len(_NOTHING)))
+        for variant in sorted(set(variants)):
             sums = self.sums.get((variant, segment))
             if sums:
-                n += [sums.get(group, (0.0, 0.0))[0] for group in groups]
-                s += [sums.get(group, (0.0, 0.0))[1] for group in groups]
-        return items, (n, s)
+                whole += [sums.get(group, _NOTHING) for group in groups]
+        n = whole[:, 0] if lacks is None else whole[:, 0] - whole[:, 2:] @ lacks
+        return items, (n.copy(), whole[:, 1].copy())
 
     def as_json(self) -> dict[str, Any]:
         """All of it."""

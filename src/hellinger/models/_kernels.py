@@ -7,6 +7,7 @@ weight: the level has a mean of its own. They are kept as a vector, row by row, 
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy.typing as npt
 from hellinger._jit import helper, jit
 from hellinger.families import _dispatch as d
 from hellinger.models._base import Link
+from hellinger.policies import _dispatch as rules
 
 __all__ = [
     "BASE",
@@ -27,11 +29,13 @@ __all__ = [
     "View",
     "Weights",
     "coarse",
+    "index",
     "look",
     "observe",
     "pairs",
     "project",
     "refresh_all",
+    "scores",
 ]
 
 Floats = npt.NDArray[np.float64]
@@ -131,8 +135,14 @@ def refresh(link: Link, mass: float, strength: float, weights: Weights, width: i
     if said != 0.0:
         usual = _clip(d.mean(link.family, d.natural(link.family, usual) + said), link.low, link.high)
         prior = usual * strength
-    pulls = levels.pulls[i] + strength
-    p = _clip((levels.sums[i] + prior) / pulls, link.low, link.high)
+    pulls, sums = levels.pulls[i] + strength, levels.sums[i]
+    # adjusted counts may be a little beyond what rewards can be
+    least, most = d.infimum(link.family), d.supremum(link.family)
+    if least > -math.inf:
+        sums = max(sums, least * levels.pulls[i])
+    if most < math.inf:
+        sums = min(sums, most * levels.pulls[i])
+    p = _clip((sums + prior) / pulls, link.low, link.high)
     variance = d.variance(link.family, p)
     kappa = min(1.0, strength * d.variance(link.family, usual) / (pulls * variance))
     base = d.natural(link.family, p) - kappa * said
@@ -322,6 +332,24 @@ def pairs(link: Link, view: View, levels: ItemLevels, own: Own, slots: Any, mean
     found, values = np.empty(view.main.size, np.int64), np.empty(view.main.size)
     for j in range(slots.size):
         means[j], pulls[j] = look(link, view, levels, own, slots[j], found, values)
+
+
+@helper
+def index(rule: Any, m: float, n: float, t: float, arms: float) -> float:
+    """The index of a mean and so many pulls; the family of rewards may have fewer means than the model."""
+    m = min(max(m, d.infimum(rule.family)), d.supremum(rule.family))
+    return rules.score(rule, m * n, n, t, arms)
+
+
+@jit
+def scores(
+    rule: Any, link: Link, view: View, levels: ItemLevels, own: Own, t: float, arms: float, slots: Any, out: Floats
+) -> None:
+    """Index of each of these items in a context."""
+    found, values = np.empty(view.main.size, np.int64), np.empty(view.main.size)
+    for j in range(slots.size):
+        m, n = look(link, view, levels, own, slots[j], found, values)
+        out[j] = index(rule, m, n, t, arms)
 
 
 @helper

@@ -11,11 +11,13 @@ import numpy.typing as npt
 
 from hellinger._arrays import grown
 from hellinger.errors import InputError, require, require_memory
+from hellinger.families import Bernoulli, Family
 from hellinger.models import _kernels as kernels
 from hellinger.models import _spread
 from hellinger.models._base import Model
 from hellinger.models._kernels import BLOCK, FIRST, ItemLevels, Own, View, Weights
 from hellinger.models.encoder import Encoder, Features
+from hellinger.policies import Policy, fit_prior
 
 __all__ = ["Effect", "Regression"]
 
@@ -209,6 +211,19 @@ class Regression:
         self.mass = self.strength * mean
         self._refresh(0, self.count)
 
+    def learn_prior(self, family: Family) -> None:
+        """Set what is believed of an item before its first event to what the levels of all say.
+
+        Counts are adjusted for who saw an item: those who were shown it are not just anybody. Of rewards other than
+        Bernoulli's, the mean is learned and the strength stays.
+        """
+        pulls, sums = self.adjusted
+        if isinstance(family, Bernoulli):
+            prior = fit_prior(np.clip(sums, 0.0, pulls), pulls)
+            self.set_prior(prior.a / prior.strength, prior.strength)
+        elif pulls.any():
+            self.set_prior(float(sums.sum() / pulls.sum()), self.strength)
+
     def blank(self) -> Regression:
         """The same items with their features, none ever shown, and nothing learned."""
         other = Regression.from_state(self.model, *self.state())
@@ -235,6 +250,21 @@ class Regression:
         means, pulls = np.empty(chosen.size), np.empty(chosen.size)
         kernels.pairs(self.model.link, self.view(z), self._levels, self._own, chosen, means, pulls)
         return means, pulls
+
+    def counts(self, family: Family, context: Features | None, slots: Slots) -> tuple[Floats, Floats]:
+        """Reward sums and pulls that give a policy for this family the same means and pulls without a model."""
+        means, pulls = self.predict(context, slots)
+        return np.clip(means, *family.mean_bounds) * pulls, pulls
+
+    def index(self, policy: Policy, context: Features | None, t: float, slots: Slots) -> Floats:
+        """Index of these items in a context, by a policy that scores each by itself."""
+        levels, own = self.arrays
+        out = np.empty(slots.size)
+        view, link = self.view(self.context(context)), self.model.link
+        kernels.scores(policy.rule, link, view, levels, own, t, float(self.count), slots, out)
+        if not policy.own:
+            policy.check_numbers(*self.counts(policy.family, context, slots), t, out)
+        return out
 
     @property
     def adjusted(self) -> tuple[Floats, Floats]:

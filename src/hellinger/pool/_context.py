@@ -10,9 +10,8 @@ import numpy as np
 
 from hellinger._jit import entry
 from hellinger.errors import require
-from hellinger.families import Bernoulli
 from hellinger.models import Features, Model, Regression, check_features
-from hellinger.policies import Policy, Prior, fit_prior
+from hellinger.policies import Policy, Prior
 from hellinger.pool import _survey
 from hellinger.pool._layout import ItemArrays, empty
 from hellinger.pool._store import Floats, Slots
@@ -37,7 +36,7 @@ class Contextual:
         self.reason = f"{model.spec} gives every item a mean and effective pulls for each context; {how}"
         if self.prunes:
             view, levels, own = self._seen(None)
-            none, rows = np.empty(0, np.int64), np.empty((0, 4), np.int64)
+            none, rows = np.empty(0, np.int64), np.empty((1, 4), np.int64)
             tail = (1.0, np.empty(0, np.bool_), 0, False, none, rows)
             self._survey = entry(_survey.survey, rule, model.link, view, levels, own, empty(0, math.inf), *tail)
 
@@ -66,20 +65,11 @@ class Contextual:
 
     def values(self, context: Features | None, t: float, slots: Slots) -> Floats:
         """Index of each of these items in a context."""
-        view, levels, own = self._seen(context)
-        out = np.empty(slots.size)
-        arms, link = float(self.regression.count), self.regression.model.link
-        _survey.scores(self.policy.rule, link, view, levels, own, t, arms, slots, out)
-        if not self.policy.own:
-            means, pulls = self.regression.predict(context, slots)
-            self.policy.check_numbers(means * pulls, pulls, t, out)
-        return out
+        return self.regression.index(self.policy, context, t, slots)
 
     def counts(self, context: Features | None, slots: Slots) -> tuple[Floats, Floats]:
         """Reward sums and pulls of these items that would give a policy without a model the same mean and pulls."""
-        means, pulls = self.regression.predict(context, slots)
-        low, high = self.policy.family.mean_bounds
-        return np.clip(means, low, high) * pulls, pulls
+        return self.regression.counts(self.policy.family, context, slots)
 
     # Learning -----------------------------------------------------------------------------------------
 
@@ -103,18 +93,3 @@ class Contextual:
     def set_prior(self, prior: Prior) -> None:
         """Believe this of items before their first event."""
         self.regression.set_prior(prior.a / prior.strength, prior.strength)
-
-    def fit(self) -> float:
-        """Believe of items before their first event what the levels of all say; the plays they are of.
-
-        Counts are adjusted for who saw an item: those who were shown it are not just anybody.
-        """
-        regression = self.regression
-        pulls, sums = regression.adjusted
-        plays = float(pulls.sum())
-        if isinstance(self.policy.family, Bernoulli):
-            prior = fit_prior(np.clip(sums, 0.0, pulls), pulls)
-            regression.set_prior(prior.a / prior.strength, prior.strength)
-        elif plays:
-            regression.set_prior(float(sums.sum()) / plays, regression.strength)
-        return plays

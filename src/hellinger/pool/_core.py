@@ -104,6 +104,8 @@ class Core:
         self._checks = Checks(self.policy.family)
         self._checks.weighted = weighted
         self._answer = Answer(1, 0)
+        self._left_out, self._tag_filter = 0, False
+        """Of the last ranking: excluded items in its last tie, and whether tags were asked for."""
         if rule.learns_prior:
             self._set_prior(Prior())
         elif self._context is not None and learn == "auto":
@@ -143,14 +145,33 @@ class Core:
         allowed = EVERYTHING
         if tags is not None:
             allowed = self._tags.having(tags)
+        self._left_out = 0
+        self._tag_filter = tags is not None and among is None
         if exclude is NOBODY:
             return self._best_of(allowed, among, seed, context)
         flags, places = store.state.items["excluded"], self._known(exclude)
         flags[places] = 1
         try:
-            return self._best_of(allowed, among, seed, context)
+            best = self._best_of(allowed, among, seed, context)
         finally:
             flags[places] = 0
+        if among is None and store.grouped and best[0]:
+            # now: when the ranking has been counted, indices are others
+            score, wanted, tied = self._answer.last_tie(best[0])
+            if tied > wanted:
+                there = places[store.items["hidden"][places] == 0]
+                self._left_out = int(np.count_nonzero(self._values(there) == score))
+        return best
+
+    def _last_tie(self) -> int:
+        """Among how many eligible items the last places of the last ranking were drawn; 0 where it is not known."""
+        found = self._answer.found
+        if not found or self.ties == "oldest":
+            return min(found, 1)
+        _, places, tied = self._answer.last_tie(found)
+        if self._tag_filter and self._store.grouped and tied > places:
+            return 0  # to count those with the tags would take as long as the tie is large
+        return tied - self._left_out
 
     def _best_of(
         self,
@@ -175,6 +196,7 @@ class Core:
             slots = np.arange(len(store)) if among is None else np.unique(self._places(among))
             values = self._values(slots, seed, context)
             best = _scan.select(st, self._scale, slots, values, allowed, tie, named, out, rows)
+        self._answer.found = best[0]
         return best
 
     def _check_declared(self) -> None:
@@ -262,7 +284,7 @@ class Core:
         if self._since < self._due:
             return
         if self._context is not None:
-            self._context.fit()
+            self._context.regression.learn_prior(self.policy.family)
             self._since, self._due = 0.0, next_fit(self._present) - self._present
         if self.policy.rule.learns_prior:
             self._set_prior(_prior.fit(self._store, self._members, self._scale))

@@ -214,7 +214,7 @@ def _search(
     ties: Any,
     work: Any,
 ) -> Any:
-    """:func:`merge` in this much room; NONE where it lacks."""
+    """:func:`merge` in this much room; NONE where it lacks. After the last row: how many have the last one's index."""
     st, prior, allowed, slots, rows = borrow(st), borrowed(prior), borrowed(allowed), borrowed(slots), borrowed(rows)
     heaps, ties, work = borrowed(heaps), borrowed(ties), borrowed(work)
     queue, ready, ages = heaps[:room], heaps[room : 2 * room], heaps[2 * room :]
@@ -224,6 +224,7 @@ def _search(
     waiting = np.int64(0)
     stream = mix(seed)
     found = np.int64(0)
+    rows[slots.size, 0] = 0
     while found < slots.size and (size > 0 or waiting > 0):
         while size > 0 and (waiting == 0 or queue[0]["key"] >= ready[0]["key"]):
             # A cell is (its group's place in the order, its place in the group's heap),
@@ -264,6 +265,8 @@ def _search(
             found, stream = _take_random(st, starts, kinds, ends, count, allowed, log, slots, found, stream)
         for j in range(before, found):
             rows[j, 1] = np.float64(best).view(np.int64)
+        if found > before:
+            rows[slots.size, 0] = total
     return found
 
 

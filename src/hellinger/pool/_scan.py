@@ -53,7 +53,10 @@ def select(
     best: Any,
     rows: Any,
 ) -> Any:
-    """Write the best of these items and their report; ties by a hash of ``seed`` and age, or by age if it is OLDEST."""
+    """Write the best of these items and their report; ties by a hash of ``seed`` and age, or by age if it is OLDEST.
+
+    After the last row: how many have the last one's index.
+    """
     k = best.size
     scores, ties = np.empty(k), np.empty(k, np.uint64)
     found = 0
@@ -78,4 +81,9 @@ def select(
         found = min(found + 1, k)
     for j in range(found):
         rows[j, 1] = np.float64(scores[j]).view(np.int64)
+    tied = 0
+    for j in range(slots.size):
+        if found > 0 and values[j] == scores[found - 1]:
+            tied += st.items[slots[j]]["hidden"] == 0 and eligible(st, slots[j], allowed)
+    rows[k, 0] = tied
     return found, report(st.items, scale, named, best, found, rows)

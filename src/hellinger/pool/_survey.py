@@ -19,12 +19,11 @@ from hellinger.families import _dispatch as f
 from hellinger.models import _kernels as kernels
 from hellinger.models._base import Link
 from hellinger.models._kernels import BLOCK, ItemLevels, Own, View
-from hellinger.policies import _dispatch as d
 from hellinger.pool._groups import mix
 from hellinger.pool._layout import COUNT, OLDEST, ItemArrays
 from hellinger.pool._merge import eligible, report
 
-__all__ = ["scores", "survey"]
+__all__ = ["survey"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -32,24 +31,6 @@ _SQUARINGS = 7
 _HALVINGS = 12
 _CLASSES, _SHIFT = 1 << 11, 20
 """Classes of variances: the exponent of a number in single precision and the first three bits behind it."""
-
-
-@helper
-def _index(rule: Any, link: Link, m: float, n: float, t: float, arms: float) -> float:
-    """The index of a mean and so many pulls; the family of rewards may have fewer means than the model."""
-    m = min(max(m, f.infimum(rule.family)), f.supremum(rule.family))
-    return d.score(rule, m * n, n, t, arms)
-
-
-@jit
-def scores(
-    rule: Any, link: Link, view: View, levels: ItemLevels, own: Own, t: float, arms: float, slots: Any, out: Floats
-) -> None:
-    """Index of each of these items in a context."""
-    found, values = np.empty(view.main.size, np.int64), np.empty(view.main.size)
-    for j in range(slots.size):
-        m, n = kernels.look(link, view, levels, own, slots[j], found, values)
-        out[j] = _index(rule, link, m, n, t, arms)
 
 
 @helper
@@ -101,7 +82,7 @@ def _reach(rule: Any, link: Link, doubt: float, t: float, arms: float, eta: floa
     """The largest index that an item of this η can have, of at most this variance."""
     m = min(max(f.mean(link.family, eta), link.low), link.high)
     variance = f.variance(link.family, min(m, link.peak))
-    index = _index(rule, link, m, 1.0 / (variance * doubt), t, arms)
+    index = kernels.index(rule, m, 1.0 / (variance * doubt), t, arms)
     return index + 1e-12 * abs(index)
 
 
@@ -150,6 +131,8 @@ def survey(
 ) -> Any:
     """Write the best items and their report, as a scan of all would; and how many were looked at.
 
+    After the last row: how many have the last one's index, all of which are looked at.
+
     Sums in single precision are off by at most (columns + 8)·2⁻²³ of the sum of what they add up in absolute terms.
     """
     k, width, count = best.size, view.main.size, st.meta[COUNT]
@@ -174,7 +157,7 @@ def survey(
     least, known = np.full(_CLASSES, -math.inf), np.zeros(_CLASSES, np.int64)
     found_features, values = np.empty(width, np.int64), np.empty(width)
     kept, ties = np.empty(k), np.empty(k, np.uint64)
-    found, version, looked = 0, 1, 0
+    found, version, looked, lost = 0, 1, 0, 0  # lost: with the index of the last one, and not among the best
     for b in range(-(-count // BLOCK)):
         kernels.coarse(main, cross, new, old, levels.blocks, b, said, eta, fresh, doubt)
         for j in range(min(BLOCK, count - b * BLOCK)):
@@ -194,20 +177,25 @@ def survey(
             if st.items[i]["hidden"] != 0 or not eligible(st, i, allowed):
                 continue
             m, n = kernels.look(link, view, levels, own, i, found_features, values)
-            score = _index(rule, link, m, n, t, arms)
+            score = kernels.index(rule, m, n, t, arms)
             looked += 1
             tie = np.uint64(st.items[i]["seq"])
             if seed != OLDEST:
                 tie = mix(mix(seed) ^ mix(tie))
             if found == k and _worse(score, tie, kept[k - 1], ties[k - 1]):
+                lost += score == kept[k - 1]
                 continue
+            full, last = found == k, kept[k - 1]
             hole = found if found < k else k - 1
             while hole > 0 and _worse(kept[hole - 1], ties[hole - 1], score, tie):
                 best[hole], kept[hole], ties[hole] = best[hole - 1], kept[hole - 1], ties[hole - 1]
                 hole -= 1
             best[hole], kept[hole], ties[hole] = i, score, tie
+            lost = lost + 1 if full and kept[k - 1] == last else 0
             found = min(found + 1, k)
             version += 1
     for j in range(found):
         rows[j, 1] = np.float64(kept[j]).view(np.int64)
+        lost += kept[j] == kept[found - 1]
+    rows[k, 0] = lost
     return found, report(st.items, 1.0, named, best, found, rows), looked

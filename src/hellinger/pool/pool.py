@@ -346,6 +346,15 @@ class Pool(Core, Generic[IdT]):
         found, _ = self._best(k, NOBODY, None, None, seed)
         return self._answer.slots[:found].copy()
 
+    @property
+    def tied(self) -> int:
+        """Of the last ranking: among how many eligible items with the index of the last one its last places were drawn.
+
+        An item of such a tie is at a given one of its places with probability 1/tied. 0 where it is not known: in a
+        grouped pool with ``tags``, whose members nobody counts.
+        """
+        return self._last_tie()
+
     def draw(
         self,
         k: int,

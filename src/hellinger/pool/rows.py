@@ -76,17 +76,26 @@ _new, _RANKED = tuple.__new__, itertools.repeat(Ranked)  # a third of the time t
 
 
 class Answer:
-    """The arrays that compiled code writes a ranking of k items to: places, and rows of id, index and counts."""
+    """The arrays that compiled code writes a ranking of k items to: places, and rows of id, index and counts.
+
+    The row after the last begins with how many items have the index of the last one.
+    """
 
     def __init__(self, k: int, most: int) -> None:
         if not (isinstance(k, (int, np.integer)) and k >= 1):
             raise InputError(f"`1 <= k` must hold, but got k={k!r}")
         self.k = min(int(k), most)
+        self.found = 0
         self.slots: Slots = np.empty(self.k, np.int64)
-        self.rows: Any = np.empty((self.k, 4), np.int64)
+        self.rows: Any = np.empty((self.k + 1, 4), np.int64)
         self.ones, self.zeros = np.ones(self.k), np.zeros(self.k)
         self._bytes = self.rows.reshape(-1).view(np.uint8).data
         self._ids, self._scores = self.rows[:, 0], self.rows[:, 1].view(np.float64)
+
+    def last_tie(self, found: int) -> tuple[float, int, int]:
+        """Index of the last one, how many places have it, and how many items."""
+        scores = self._scores[:found]
+        return float(scores[-1]), int(np.count_nonzero(scores == scores[-1])), int(self.rows[self.k, 0])
 
     def ranked(self, found: int, whole: bool, names: list[Id] | None) -> list[Ranked[Any]]:
         """The first so many; counts are ``whole`` numbers or floats, ids are in the rows or, by place, in ``names``."""

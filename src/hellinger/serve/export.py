@@ -11,6 +11,7 @@ import orjson
 import polars as pl
 from polars.io.plugins import register_io_source
 
+from hellinger.events import tie_chances
 from hellinger.ledger import MAIN, Request
 from hellinger.ledger.recovery import SLACK
 from hellinger.store import Store
@@ -41,6 +42,9 @@ SCHEMA: dict[str, Any] = {
     "segment": pl.String,
     "placement": pl.String,
     "context": pl.String,
+    "k": pl.Int32,
+    "eligible": pl.Int64,
+    "filtered": pl.Boolean,
     "position": pl.Int32,
     "item": pl.String,
     "score": pl.Float64,
@@ -50,8 +54,10 @@ SCHEMA: dict[str, Any] = {
     "feedback": pl.List(pl.String),
 }
 """Columns of a row: ``at`` in milliseconds since 1970; ``propensity`` the chance of this item at this position given
-the variant, null where the policy draws at random; ``feedback`` the kinds that came in time; ``context`` as JSON text,
-in JSON lines as an object."""
+the variant, over the random order of ties, null where the policy draws at random or the tie was not counted; ``k`` how
+many were asked for, ``eligible`` how many could have been shown, ``filtered`` whether the request had filters, null in
+a log of before these were kept; ``feedback`` the kinds that came in time; ``context`` as JSON text, in JSON lines as an
+object."""
 
 
 def rows(
@@ -117,6 +123,8 @@ def _ranking(name: str, at: int, fields: dict[str, Any], feedback: list[dict[str
             rewards[one["item"]] += request.give(place, one["kind"], one["points"])
             kinds.setdefault(one["item"], []).append(one["kind"])
     chances = fields["propensities"]
+    if chances == 1.0 and "tie" in fields:
+        chances = tie_chances(fields["scores"], fields["tie"])
     common = {
         "ranking_id": name,
         "at": at,
@@ -131,6 +139,9 @@ def _ranking(name: str, at: int, fields: dict[str, Any], feedback: list[dict[str
         "segment": fields["segment"],
         "placement": fields.get("placement"),
         "context": fields.get("context"),
+        "k": fields.get("k"),
+        "eligible": fields.get("eligible"),
+        "filtered": any(name in fields for name in ("exclude", "tags", "among")) if "k" in fields else None,
     }
     return [
         common

@@ -18,6 +18,7 @@ from hellinger.theory.bounds import (
     pulls_bound,
     regret_bound,
 )
+from hellinger.theory.empirical import empirical_upper, k_inf
 from hellinger.theory.limit import limit
 from hellinger.theory.samples import least_samples
 
@@ -25,7 +26,9 @@ __all__ = [
     "best_epsilon",
     "consistency_threshold",
     "dashed_bound",
+    "empirical_upper",
     "hellinger_rates",
+    "k_inf",
     "kl_rates",
     "lai_robbins",
     "least_samples",

@@ -302,7 +302,7 @@ class PositionsAnswer(BaseModel):
     known: bool = Field(description="Whether what was learned is known well enough to be used.")
     rewards: float = Field(description="Rewards in random order that it was last learned from.")
     effect: float = Field(description="How far `looked` is from 1: root mean square of its logarithm.")
-    error: float = Field(description="The same of its standard error: `known` if the effect is more than twice that.")
+    error: float = Field(description="The same of its standard error: `known` if the effect is 1.5 times that.")
     impressions: float = Field(description="All impressions so far.")
     worth: float = Field(description="What they count together, for what the algorithms learn.")
     sentence: str

@@ -1,0 +1,121 @@
+"""Empirical likelihood against a convex solver, 40-digit arithmetic, and KL where rewards are 0 and 1."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from mpmath import mp, mpf
+from scipy.optimize import minimize
+
+from hellinger import families
+from hellinger.testing._suite import refused
+from hellinger.theory import empirical_upper, k_inf
+
+COIN = families.Bernoulli()
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+
+
+def cases() -> Iterator[tuple[Floats, Floats, float]]:
+    """Levels, counts and a mean above the empirical one: from close to it to close to the top."""
+    rng = np.random.default_rng(0)
+    for size in (1, 2, 3, 5, 5, 8):
+        for with_top in (False, True):
+            levels = np.round(rng.random(size), 2)
+            levels[0] = 1.0 if with_top and size > 1 else levels[0]
+            counts = rng.integers(1, 30, size).astype(float)
+            mean = float(levels @ counts / counts.sum())
+            for share in (1e-3, 0.05, 0.5, 0.9):
+                yield levels, counts, mean + share * (1.0 - mean)
+
+
+def exact(levels: Floats, counts: Floats, q: float) -> Any:
+    """The dual's maximum by bisection in 40 digits."""
+    with mp.workdps(40):
+        x, w, q = [mpf(v) for v in levels.tolist()], [mpf(c) / mpf(counts.sum()) for c in counts.tolist()], mpf(q)
+        u = [(q - v) / (1 - q) for v in x]
+        low, high = mpf(0), mpf(1)
+        if max(x) == 1 or sum(a * b / (1 + b) for a, b in zip(w, u, strict=True)) < 0:
+            for _ in range(140):
+                middle = (low + high) / 2
+                rising = sum(a * b / (1 + middle * b) for a, b in zip(w, u, strict=True)) > 0
+                low, high = (middle, high) if rising else (low, middle)
+        return sum(a * mp.log(1 + high * b) for a, b in zip(w, u, strict=True))
+
+
+def test_k_inf_is_the_maximum_of_its_dual() -> None:
+    for levels, counts, q in cases():
+        assert k_inf(levels, q, counts=counts) == pytest.approx(float(exact(levels, counts, q)), abs=1e-12, rel=1e-11)
+
+
+def test_k_inf_is_the_least_divergence() -> None:
+    """The primal: KL to laws on the levels and the top, with mean q or more."""
+    for levels, counts, q in list(cases())[1::4]:
+        share = counts / counts.sum()
+        support = np.append(levels, 1.0)
+        found = minimize(
+            lambda g, share=share: float(share @ np.log(share / g[:-1])),
+            np.append(share * 0.5, 0.5),
+            bounds=[(1e-9, 1.0)] * share.size + [(0.0, 1.0)],
+            constraints=[
+                {"type": "eq", "fun": lambda g: g.sum() - 1.0},
+                {"type": "ineq", "fun": lambda g, support=support, q=q: g @ support - q},
+            ],
+            options={"ftol": 1e-14, "maxiter": 500},
+        )
+        assert k_inf(levels, q, counts=counts) == pytest.approx(found.fun, abs=2e-6)
+
+
+def test_the_bound_solves_its_equation() -> None:
+    for levels, counts, q in cases():
+        radius = float(exact(levels, counts, q))
+        assert empirical_upper(levels, radius, counts=counts) == pytest.approx(q, abs=1e-12)
+
+
+def test_bernoulli_rewards_give_kl() -> None:
+    for mean in (0.0, 0.01, 0.3, 0.5, 0.9):
+        counts = [1.0 - mean, mean]
+        for q in (0.02, 0.31, 0.6, 0.95):
+            want = COIN.kl(mean, q) if q > mean else 0.0
+            assert k_inf([0.0, 1.0], q, counts=counts) == pytest.approx(want, rel=1e-13, abs=1e-15)
+        for radius in (1e-6, 0.05, 1.0, 10.0):
+            got = empirical_upper([0.0, 1.0], radius, counts=counts)
+            assert got == pytest.approx(COIN.kl_upper(mean, radius), rel=1e-13, abs=1e-15)
+
+
+def test_another_top_is_another_unit() -> None:
+    levels, counts = np.array([-3.0, 0.0, 1.0, 4.0]), [2, 5, 3, 1]
+    unit = (levels + 3.0) / 8.0
+    assert k_inf(levels, 2.5, counts=counts, top=5.0) == pytest.approx(k_inf(unit, 5.5 / 8.0, counts=counts), rel=1e-12)
+    got = empirical_upper(levels, 0.2, counts=counts, top=5.0)
+    assert got == pytest.approx(8.0 * empirical_upper(unit, 0.2, counts=counts) - 3.0, rel=1e-12)
+
+
+def test_ends() -> None:
+    assert k_inf([0.2, 0.4], 0.3) == pytest.approx(0.0, abs=1e-15)
+    assert k_inf([0.2, 0.4], 0.1) == 0.0
+    assert k_inf([0.2, 0.4], 1.0) == math.inf
+    assert k_inf([1.0], 1.0) == 0.0
+    assert k_inf([0.3], 0.5) == pytest.approx(math.log(0.7 / 0.5), rel=1e-14)  # mass at the top alone is added
+    assert empirical_upper([0.3], 0.1) == pytest.approx(1.0 - 0.7 * math.exp(-0.1), rel=1e-14)
+    assert empirical_upper([0.25, 0.5], 0.0) == 0.375
+    assert empirical_upper([0.25, 0.5], math.inf) == empirical_upper([1.0], 0.3) == 1.0
+    assert k_inf([0.1, 0.1, 0.7], 0.5) == pytest.approx(k_inf([0.1, 0.7, 0.9], 0.5, counts=[2, 1, 0]), rel=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: k_inf([], 0.5), ["at least one"]),
+        (lambda: k_inf([1.5], 0.5), ["rewards <= 1", "1.5"]),
+        (lambda: k_inf([0.5], math.nan), ["q is a number"]),
+        (lambda: k_inf([0.5], 0.6, counts=[1, 2]), ["one count for each reward"]),
+        (lambda: k_inf([0.5], 0.6, counts=[0]), ["not all 0"]),
+        (lambda: empirical_upper([0.5], -1.0), ["0 <= radius", "-1"]),
+    ],
+)
+def test_errors(call: Callable[[], Any], words: list[str]) -> None:
+    refused(call, *words)
