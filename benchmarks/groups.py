@@ -2,8 +2,8 @@
 
 Clicks: a site of 1,000 headlines on pages of 4 slots, with the true click rates of the Upworthy Research Archive
 (``upworthy/early.parquet``, found by ``--data``). Each week 130 new ones take the places of the oldest; feedback is
-read every few pages (``--pages``). Groups are the stories of the headlines; or the same, dealt at random. The prior and what
-groups tell are learned online. Ratios are to ``cold-start`` without groups on the same site.
+read every few pages (``--pages``). Groups are the stories of the headlines; or the same, dealt at random. The prior and
+what groups tell are learned online. Ratios are to ``cold-start`` without groups on the same site.
 
 Times: a million items in a hundred thousand groups of ten, members far apart in memory; best of several, beside the
 same pool without groups. The floor of setting a prior is to read every item and its group once: 80 bytes an item.
