@@ -34,6 +34,9 @@ VARIANTS = "hellinger-ucb, kl-ucb, ucb1"
 CONNECTIONS = 64
 """Enough that the service never waits for a client: what is answered together was written together."""
 
+MODELLED = "cold-start(model=logistic)"
+"""What ranks by context."""
+
 SPELLS = 11
 """Of load at half the highest rate."""
 
@@ -148,6 +151,38 @@ def rankings(port: int, process: subprocess.Popen[bytes], folder: Path, seconds:
     return rate
 
 
+def in_context(size: int, results: Results) -> None:
+    """Rankings by a model, for people of whom something is known, at half the highest rate."""
+    console.print(f"[bold]{size:,} items with features, rankings with a context, a logistic model")
+    topics, cities = [f"t{j}" for j in range(8)], [f"c{j}" for j in range(6)]
+    with tempfile.TemporaryDirectory() as name:
+        folder, port = Path(name), free_port()
+        with (
+            running(port, *_command(port, folder, f"model = {MODELLED}")),
+            httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=120) as client,
+        ):
+            for start in range(0, size, 10_000):
+                items = [
+                    {"id": f"item-{j}", "features": {"topic": topics[j % 8], "length": j % 13, "new": j % 5 == 0}}
+                    for j in range(start, min(size, start + 10_000))
+                ]
+                client.post("/v1/items", json={"items": items}).raise_for_status()
+            people = [{"age": 18 + j % 60, "city": cities[j % 6], "likes": [topics[j % 8]]} for j in range(240)]
+            bodies = itertools.cycle([orjson.dumps({"k": 20, "context": who}) for who in people])
+            spells = []
+            for _ in range(SPELLS):
+                most = drive(port, "/v1/rank", bodies.__next__, seconds=1.0, connections=CONNECTIONS)
+                half = drive(
+                    port, "/v1/rank", bodies.__next__, seconds=2.0, rate=most.rate / 2, connections=CONNECTIONS
+                )
+                spells.append((most.rate, half.percentile(99)))
+    rates, ranked = zip(*spells, strict=True)
+    _tell(f"{np.median(rates):,.0f}/s with a context", list(ranked))
+    results.value("context_rate", float(np.median(rates)), "a second")
+    results.value("context_p99", sorted(ranked)[SPELLS // 2], "ms", 1)
+    results.value("context_good", sum(p99 < 10 for p99 in ranked))
+
+
 def durable(folder: Path, times: int = 20) -> list[float]:
     """Milliseconds that the disk takes to make 16 kB durable: no ranking can be answered sooner than its own are."""
     took = []
@@ -259,24 +294,28 @@ def row_sizes(log: Path) -> dict[str, float]:
         return {kind: database.execute(query, [kind]).fetchone()[0] for kind in ("rank", "feedback")}
 
 
+def _command(port: int, folder: Path, variants: str) -> list[str]:
+    command = ["-m", "hellinger", "serve", "--port", str(port), "--database", f"sqlite:///{folder}/log.db"]
+    command += ["--variants", variants]
+    return [*command, "--log-level", "warning", "--snapshot-every-events", "1000000000"]  # none in between
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sizes", default="10000,1000000")
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--batches", type=int, default=2000)
+    parser.add_argument("--context-items", type=int, default=10_000, help="items of the run with a model; 0 for none")
     Results.option(parser)
     options = parser.parse_args()
     rates: dict[int, float] = {}
     published = Results(options.results)
-    for size in map(int, options.sizes.split(",")):
+    for size in map(int, filter(None, options.sizes.split(","))):
         results = published if not rates else Results(None)
         console.print(f"[bold]{size:,} items, durable SQLite")
         with tempfile.TemporaryDirectory() as name:
             folder, port = Path(name), free_port()
-            command = ["-m", "hellinger", "serve", "--port", str(port), "--database", f"sqlite:///{folder}/log.db"]
-            command += ["--variants", VARIANTS]
-            command += ["--log-level", "warning", "--snapshot-every-events", "1000000000"]  # none in between
-            with running(port, *command) as process:
+            with running(port, *_command(port, folder, VARIANTS)) as process:
                 with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=120) as client:
                     for start in range(0, size, 10_000):
                         items = [{"id": f"item-{j}"} for j in range(start, min(size, start + 10_000))]
@@ -289,6 +328,8 @@ def main() -> None:
         small, large = rates[min(rates)], rates[max(rates)]
         console.print(f"rank with {max(rates):,} items ÷ with {min(rates):,}: {large / small:.2f}×")
         published.value("flat", large / small, "times", 2)
+    if options.context_items:
+        in_context(options.context_items, published)
     published.write()
 
 

@@ -34,6 +34,8 @@ __all__ = ["VARIANTS", "Copy", "Life", "check_ranking", "same_as_rebuilt"]
 VARIANTS = {"one": "hellinger-ucb", "two": "ucb1"}
 WINDOW = 60_000
 POLICIES = ["hellinger-ucb", "kl-ucb", "ucb1", "cold-start", "cold-start", "thompson", "imed"]
+MODELLED = ["cold-start(model=logistic)", "hellinger-ucb(c=0.3, model=logistic(per_item=true))"]
+STARTED = [*POLICIES, *MODELLED, *MODELLED, "uniform", "fixed"]
 SOME = [*NAMES, "nobody"]
 
 
@@ -130,6 +132,7 @@ class Copy:
 def same_as_rebuilt(copy: Copy, at: int) -> None:
     """A desk made of a snapshot, and one made of the log alone, are this one to the bit, with its next rankings."""
     desk = copy.desk
+    desk.ledger.models.learn()
     whole = Ledger(cache=copy.cache)
     fold(whole, copy.log.events, copy.log.thread)
     assert not (found := differences(desk.ledger, whole)), found
@@ -141,8 +144,8 @@ def same_as_rebuilt(copy: Copy, at: int) -> None:
         assert one.keys() == other.keys()
         assert [found for key in one for found in unlike(one[key], other[key])] == []
         for segment in SEGMENTS:
-            for tags in (None, ["x"]):
-                query = Query(3, segment=segment, tags=tags)
+            for tags, context in ((None, CONTEXTS[1]), (["x"], None)):
+                query = Query(3, segment=segment, tags=tags, context=context)
                 assert next_ranking(desk, query, at) == next_ranking(fresh, query, at)
 
 
@@ -179,8 +182,8 @@ def check_ranking(desk: Desk, query: Query, draft: Draft, at: int) -> None:
     if desk.leaving.impressions is None:
         assert len(fields["items"]) == min(query.k, len(eligible))
         for p in fields["propensities"] if isinstance(fields["propensities"], list) else ():
-            if p is None:  # a tie that tags have left uncounted
-                assert query.tags is not None
+            if p is None:  # a tie that tags or a model have left uncounted
+                assert query.tags is not None or fields["variant"] in desk.ledger.models.of
                 continue
             uniform = desk.random_share / len(eligible)
             within = (p - uniform) / (1 - desk.random_share) if desk.random_share < 1 else 0.0
@@ -324,7 +327,7 @@ class Life:
         experiment = rng.choice(["main", "main", "side", "front"])
         before = copy.desk.ledger.experiments.get(experiment)
         names = [full_name(experiment, name) for name in rng.sample(["one", "two", "three"], rng.randint(1, 3))]
-        specs = {name: copy.desk.variants.get(name) or rng.choice([*POLICIES, "uniform", "fixed"]) for name in names}
+        specs = {name: copy.desk.variants.get(name) or rng.choice(STARTED) for name in names}
         if rng.random() < 0.2:
             specs[names[0]] = rng.choice(POLICIES)
         allocation = Allocation(

@@ -159,6 +159,7 @@ def test_a_family_without_a_spec_is_given_again() -> None:
     ("call", "words"),
     [
         (lambda: Bandit("kl-ucb", arms=-1), ["0 <= arms", "-1"]),
+        (lambda: Bandit("kl-ucb", arms=cast(int, 2.5)), ["whole number or names", "2.5"]),
         (lambda: Bandit("kl-ucb", arms=["a", "a"]), ["differ", "a"]),
         (lambda: Bandit("kl-ucb", arms=[cast(int, 1.5)]), ["whole number or a string", "1.5"]),
         (lambda: Bandit("kl-ucb", arms=0).select(), ["an arm to choose"]),

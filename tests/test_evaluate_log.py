@@ -98,6 +98,7 @@ def test_an_order_by_scores_is_evaluated(folder: Path) -> None:
     assert found["ips"].mean_weight == pytest.approx(1.0, abs=0.1)
     assert found["ips"].value == pytest.approx(_ips(folder))
     assert answer.disagreement == ""
+    assert any(note.endswith("the least of the log, 0.0833") for note in study.notes)
     assert len(answer.places) == 3
     assert sum(count for count, *_ in answer.times) == 4000
     best = answer.best

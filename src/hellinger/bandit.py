@@ -333,7 +333,8 @@ def numbered(arms: int | Iterable[Arm]) -> Iterable[Arm]:
     """The names 0, 1, … where a number of arms is given; else the names given."""
     if isinstance(arms, Iterable):
         return arms
-    require(not isinstance(arms, bool) and arms >= 0, "0 <= arms, a whole number or names", arms=arms)
+    whole = isinstance(arms, (int, np.integer)) and not isinstance(arms, bool)
+    require(whole and arms >= 0, "0 <= arms, a whole number or names", arms=arms)
     return range(int(arms))
 
 

@@ -62,10 +62,13 @@ async def portrait(service: Service) -> AsyncIterator[bytes]:
             continue
         while desk.state.dates.due(at):
             desk.state.expire(at)
+        desk.ledger.models.learn()
+        model = desk.ledger.models.of.get(key[0])
         for copy in copies(desk.pools, *key, room=room, names=names.now(desk.ledger.catalogue)):
             about = {
                 "seq": desk.ledger.seq,
                 "policy": desk.variants[key[0]],
+                "model": None if model is None else model.digest(),
                 "at": at,
                 "pending": [
                     {
@@ -162,6 +165,9 @@ def compare(store: Store, parts: Iterable[Mapping[str, Any]], *, progress: Progr
             yield f"variant {pool['variant']!r}, segment {pool['segment']!r}: no such pool by the log"
             continue
         yield from differences(pool, found[0], leave_out=part["departing"])
+        model = ledger.models.of.get(pool["variant"])
+        if part.get("model") != (None if model is None else model.digest()):
+            yield f"what the model of variant {pool['variant']!r} has learned is not what the log says"
 
 
 def _advance(store: Store, ledger: Ledger, seq: int, progress: Progress | None) -> None:

@@ -13,6 +13,7 @@ from itertools import chain, islice
 from typing import Any
 
 import numpy as np
+import orjson
 
 from hellinger.engine import learning as learned
 from hellinger.engine import positions as places
@@ -27,9 +28,10 @@ from hellinger.engine.specs import ORDERS, canonical, draws
 from hellinger.engine.state import HOUR, State
 from hellinger.events import Logged, new_request, new_token, tie_chances
 from hellinger.experiment import Split
-from hellinger.ledger import MAIN, Ledger, Request, UnknownKindError, placed
+from hellinger.ledger import MAIN, Floats, Ledger, Request, UnknownKindError, placed
 from hellinger.ledger.ledger import Placed
 from hellinger.ledger.looks import ties_of
+from hellinger.ledger.modelled import Modelled, has_model, split_model, warm
 from hellinger.pool import Leaving, Ranked
 
 __all__ = ["Desk"]
@@ -180,6 +182,8 @@ class Desk:
             pool.remove([0])
             if len(real := self.pools.of(variant)):
                 real.rank(1)
+            if has_model(spec := self.variants[variant]):
+                warm(*split_model(spec))
 
     # Ranking ------------------------------------------------------------------------------------------
 
@@ -208,8 +212,8 @@ class Desk:
             chosen, scores = [one.id for one in ranked], [one.score for one in ranked]
         else:
             filters = self._filters(variant, query)
-            picked = state.pools.pick(variant, segment, query.k, count=count, seed=draws.word(), **filters)
-            chosen, scores, tied = picked
+            asked_of: dict[str, Any] = {"seed": draws.word(), "context": query.context, **filters}
+            chosen, scores, tied = state.pools.pick(variant, segment, query.k, count=count, **asked_of)
             propensities = None if variant in self._stochastic else 1.0
         if math.inf in scores:  # which JSON has no word for
             scores = [None if score == math.inf else score for score in scores]
@@ -259,6 +263,7 @@ class Desk:
                 counted=self.counted,
                 phase=phase,
                 unit=unit,
+                context=orjson.dumps(query.context).decode() if query.context else None,
                 zoned=True,
                 ties=ties,
             )
@@ -299,9 +304,17 @@ class Desk:
         """A ranking, the chance of each of its places, and the number eligible: a share of rankings is drawn."""
         pool = self.pools.deciding(variant, query.segment or "")
         filters = self._filters(variant, query)
-        best = pool.rank(query.k, seed=draws.word(), **filters)
-        tied = pool.tied
+        word, model = draws.word(), self.pools.model(variant)
+        if model is None:
+            best, tied = pool.rank(query.k, seed=word, **filters), pool.tied
+        else:
+            given: dict[str, Any] = {"seed": word, "context": query.context, **filters}
+            chosen, scores, tied = self.pools.pick(variant, query.segment or "", query.k, count=False, **given)
+            best = [Ranked(slot, score, 0, 0) for slot, score in zip(chosen, scores, strict=True)]
         some, eligible = pool.draw(query.k, random.Random(draws.word()), **filters)
+        if model is not None:
+            known = self._scores(model, [one.id for one in some], query.context).tolist()
+            some = [one._replace(score=score) for one, score in zip(some, known, strict=True)]
         ranked = some if drawn else best
         if variant in self._stochastic:
             return ranked, None, eligible
@@ -427,10 +440,19 @@ class Desk:
             n, s = (sums.tolist() for sums in self.ledger.sums(slots, variants=[variant]))
             left = self.ledger.gone.get(variant, {})
             present = [slot for slot in slots if slot in pool]
-            scores = dict(zip(present, pool.scores(present).tolist(), strict=True))
+            model = self.pools.model(variant)
+            found = pool.scores(present) if model is None else self._scores(model, present)
+            scores = dict(zip(present, found.tolist(), strict=True))
             for j, slot in enumerate(slots):
                 score, gone = scores.get(slot), left.get(slot)
                 out[j][variant] = {"impressions": n[j], "rewards": s[j], "score": score, "left": gone}
+        return out
+
+    def _scores(self, model: Modelled, slots: Sequence[Any], context: dict[str, Any] | None = None) -> Floats:
+        """Index of these items by a model, in a context; infinite for one that it does not know."""
+        since = self.ledger.catalogue["since"][list(slots)]
+        out, here = np.full(since.size, math.inf), model.pool.contains(since)
+        out[here] = model.pool.scores(since[here], context=context)
         return out
 
 

@@ -15,15 +15,18 @@ from hellinger.engine.grouping import LeftItems
 from hellinger.engine.overlay import Overlay, Worth
 from hellinger.engine.positions import Setting, lacks_by
 from hellinger.engine.specs import ORDERS
-from hellinger.ledger import COMMON, EXPIRED, HIDDEN, SHOWN, Changes, Columns, Floats, Ledger, Request, Slots, starting
+from hellinger.ledger import COMMON, EXPIRED, HIDDEN, SHOWN, Changes, Columns, Floats, Ledger, Request, Slots
+from hellinger.ledger.modelled import Modelled, split_model
 from hellinger.policies import Prior
 from hellinger.pool import Departure, Leaving, Pool
 from hellinger.pool.segments import enough_for
 
-__all__ = ["SLICE", "Pools"]
+__all__ = ["LEARN", "SLICE", "Pools"]
 
 SLICE = 500
 """Items that a pool takes in at once, while rankings wait: a millisecond or two."""
+LEARN = 0.001
+"""Seconds for which a model learns at once, while rankings wait."""
 MANY = 20_000
 """Items whose counts are looked up later where more change at once, as by an import; rankings seldom show so many."""
 
@@ -177,22 +180,63 @@ class Pools:
         return self._update(variant, segment) if self._of[variant, segment].number <= SLICE else pool
 
     def pick(
-        self, variant: str, segment: str, k: int, *, count: bool, **filters: Any
+        self,
+        variant: str,
+        segment: str,
+        k: int,
+        *,
+        count: bool,
+        context: dict[str, Any] | None = None,
+        **filters: Any,
     ) -> tuple[list[Any], Sequence[float], int]:
         """The best k for a segment, their indices, and the size of the last tie (``Pool.tied``).
 
-        Counted, if so asked, in every pool that they concern.
+        Counted, if so asked, in every pool that they concern. By a model, where the variant has one, for whom
+        ``context`` describes: a model learns from the log alone, so what it shows counts for it when the log has it.
         """
         decides = self.deciding(variant, segment)
         count = count and self.variants[variant] not in ORDERS
         worth = None if self.lacks is None else self.overlay.worth.of(k)
-        names, scores = decides.pick(k, count=count, worth=worth, **filters)
-        tied = decides.tied
+        model = self.model(variant)
+        if model is None:
+            names, scores = decides.pick(k, count=count, worth=worth, **filters)
+            tied = decides.tied
+        else:
+            names, scores = self._pick_by_model(model, self.of(variant), k, context, filters)
+            tied = 0
+            if count and names:
+                decides.record_many(names, self.overlay.worth.of(len(names)))
         if count and names:
             if segment:
                 self._count_elsewhere(variant, segment, decides, names, self.overlay.worth.of(len(names)))
             self._collect(variant)
         return names, scores, tied
+
+    def model(self, variant: str) -> Modelled | None:
+        """What ranks for a variant that has a model; None where counts do: it has none, or has very much to take in."""
+        model = self.ledger.models.of.get(variant)
+        return model if model is not None and model.settle(LEARN) else None
+
+    def _pick_by_model(
+        self, model: Modelled, pool: Pool[Any], k: int, context: dict[str, Any] | None, filters: dict[str, Any]
+    ) -> tuple[list[Any], list[float]]:
+        """The best k by a model, of those that the variant's pool offers."""
+        catalogue = self.ledger.catalogue
+        asked = {**filters}
+        for what in ("exclude", "among"):
+            if what in asked:
+                slots = np.array(asked[what], np.int64)
+                asked[what] = catalogue["since"][slots[slots >= 0]].tolist()
+        if "among" in asked:
+            asked["among"] = [since for since in asked["among"] if since in model.pool]
+        while True:
+            since, scores = model.pool.pick(k, context=context, count=False, **asked)
+            slots = catalogue.find(np.array(since, np.int64)).tolist()
+            # an item may have left a moment ago, and the model not know it yet
+            left = [one for one, slot in zip(since, slots, strict=True) if slot < 0 or not pool.offers(slot)]
+            if not left:
+                return slots, scores
+            asked["exclude"] = [*asked.get("exclude", ()), *left]
 
     def _count_elsewhere(self, variant: str, segment: str, decides: Pool, names: list[Any], worth: Floats) -> None:
         for _, derived in self._counting(variant, segment):
@@ -299,6 +343,9 @@ class Pools:
             while key in self._of and self._of[key].behind:
                 self._look_up(*key, SLICE)
                 yield
+            while (model := self.ledger.models.of.get(variant)) is not None and len(model):
+                model.catch_up(LEARN)
+                yield
             if segment and key in self._of and self._rounds(*key) < self._least(variant):
                 del self._of[key]
 
@@ -314,7 +361,7 @@ class Pools:
     def _make(self, variant: str, segment: str) -> None:
         leaving, order = None if segment else self.leaving, ORDERS.get(self.variants[variant])
         if order is None:
-            pool = Pool(self.variants[variant], leaving=leaving, learn="given", weighted=True)
+            pool = Pool(split_model(self.variants[variant])[0], leaving=leaving, learn="given", weighted=True)
         else:  # items without counts are all alike: their order is that of ties
             pool = Pool("ucb1", ties=order, leaving=leaving)
         derived = self._of[variant, segment] = _Derived(pool)
@@ -447,9 +494,9 @@ class Pools:
         """Variants whose counts this one learns from."""
         if self.variants[variant] in ORDERS:
             return []
-        if variant in self.shared:
-            return sorted({*self.variants, *self.ledger.variants, COMMON})
-        return [variant, COMMON, starting(variant)]
+        sources = self.ledger.sources(variant, shared=variant in self.shared)
+        # rankings of the overlay may be the first of their variant
+        return sorted({*sources, *self.variants}) if variant in self.shared else sources
 
     def sums(self, variant: str, slots: Slots, segment: str = "") -> Columns:
         """What the impressions of these items are worth, and their rewards, as a variant has to count them."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from hellinger._spec import format_spec, parse_spec
+from hellinger.ledger.modelled import split_model
 from hellinger.policies import Policy, policy
 
 __all__ = ["ORDERS", "canonical", "draws", "policy_of"]
@@ -13,14 +15,19 @@ ORDERS: dict[str, Literal["random", "oldest"]] = {"uniform": "random", "fixed": 
 
 
 def policy_of(spec: str) -> Policy | None:
-    """The policy of a spec; None where it only orders items."""
-    return None if spec in ORDERS else policy(spec).ready()
+    """The policy of a spec, without its model; None where it only orders items."""
+    return None if spec in ORDERS else policy(split_model(spec)[0]).ready()
 
 
 def canonical(spec: str) -> str:
     """The spec in full; raise where it is none."""
-    found = policy_of(spec)
-    return spec if found is None else found.spec
+    if spec in ORDERS:
+        return spec
+    found, model = split_model(spec)
+    if model is None:
+        return found
+    name, arguments = parse_spec(found)
+    return format_spec(name, {**arguments, "model": model})
 
 
 def draws(spec: str) -> bool:

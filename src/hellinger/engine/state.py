@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 
 from hellinger.engine.dates import Dates
 from hellinger.engine.overlay import Overlay
-from hellinger.engine.pools import Pools
+from hellinger.engine.pools import LEARN, Pools
 from hellinger.engine.positions import Setting
 from hellinger.ledger import Changes, Ledger, Request, joined
 from hellinger.ledger.ledger import Placed
@@ -74,6 +74,7 @@ class State:
         for whose, shown in others.items():  # an array for each ranking would take longer than to look its items up
             slots = joined(shown)
             changes.counted[whose].append(slots[slots >= 0])
+        ledger.models.learn(LEARN)  # what takes longer they learn between rankings
         self.dates.follow(changes)
         self.pools.follow(changes)
         if ledger.seq != before:

@@ -304,6 +304,8 @@ def evaluate_log(
             progress(before, steps)
     rates = model.rates()
     notes = list(found.lacks)
+    if targets and found.unknown < found.rows:
+        notes.append(f"upper ends suppose that no propensity is below the least of the log, {found.least:.3g}")
     learned: tuple[Replayed, ...] = ()
     if learning:
         learned, note = _played(learning, kept, found, looks, seeds, seed, alpha, resume, progress, steps)

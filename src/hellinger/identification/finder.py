@@ -115,7 +115,8 @@ class Identification:
         require(len(self._position) == count, "arms differ from each other", arms=self._arms)
         require(best == int(best) and 1 <= best < count, "1 <= best < arms, a whole number", best=best, arms=count)
         require(0 <= epsilon < math.inf, "0 <= epsilon", epsilon=epsilon)
-        self.wanted, self.epsilon, self.budget = int(best), float(epsilon), budget
+        self.wanted, self.epsilon = int(best), float(epsilon)
+        self.budget = None if budget is None else int(budget)
         """How many arms are wanted, how much below them is good enough, and the rewards there will be at most."""
         self.delta: float | None = None
         self._race: Race | None = None
@@ -126,6 +127,7 @@ class Identification:
             require(delta is None and rate is None, "delta and rate go without a budget", delta=delta, rate=rate)
             require(epsilon == 0, "epsilon goes without a budget", epsilon=epsilon)
             require(budget == int(budget) and budget > count, "arms < budget, a whole number", budget=budget)
+            self._phases = schedule(count, int(budget)).tolist()
         # ties go by an order that is drawn once: what is asked is a function of the counts
         self._ties = np.random.default_rng(seed).permutation(count)
         self._sums, self._pulls = np.zeros(count), np.zeros(count)
@@ -250,8 +252,7 @@ class Identification:
         race = self._open()
         if not race:
             return []
-        assert self.budget is not None
-        least = schedule(len(self), self.budget)[len(self._decided)]
+        least = self._phases[len(self._decided)]
         return sorted(i for i in race if self._pulls[i] < least)
 
     def _decide(self) -> None:

@@ -47,6 +47,10 @@ def _differences(one: Ledger, other: Ledger) -> Iterator[str]:
     for key in sorted(set(one.priors) | set(other.priors)):
         if one.priors.get(key) != other.priors.get(key):
             yield f"prior of {key}: {one.priors.get(key)} and {other.priors.get(key)}"
+    for name in sorted(set(one.models.of) | set(other.models.of)):
+        a, b = one.models.of.get(name), other.models.of.get(name)
+        if a is None or b is None or a.digest() != b.digest():
+            yield f"what the model of {name!r} has learned is not the same"
     if one.curve != other.curve:
         yield f"how much positions are looked at: {one.curve} and {other.curve}"
     if one.looks.as_json() != other.looks.as_json():

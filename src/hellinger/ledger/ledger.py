@@ -26,6 +26,7 @@ from hellinger.ledger.looks import ZONES, Looks
 from hellinger.ledger.requests import Request, Requests, request_of
 from hellinger.ledger.series import RESOLUTIONS, TimeSeries
 from hellinger.ledger.shares import Share, Shares, Users
+from hellinger.ledger.variant_models import VariantModels
 
 __all__ = ["COMMON", "Ledger", "placed", "starting"]
 
@@ -100,6 +101,8 @@ class Ledger:
         """Items that left a variant's pool by themselves: why, and with what."""
         self.priors: dict[tuple[str, str], tuple[int, dict[str, Any]]] = {}
         """What a variant has learned of all its items, by variant and segment: place in the log, and fields."""
+        self.models = VariantModels(self)
+        """What variants with a model have learned."""
         self.looks = Looks()
         self.curve: tuple[int, dict[str, Any]] = 0, {}
         """How much each position is looked at, as last fitted: place in the log, and fields; among them ``recounted``,
@@ -151,6 +154,7 @@ class Ledger:
         recent, gathered, guards = self.requests.recent.get, self._gathered, self._guards
         forgets = self.catalogue.version
         minute, seq, key, kind = self._minute, self.seq, "", ""
+        models = self.models  # there are none in most services
         try:
             for seq, ((key, kind, at, body), said) in events:
                 if kind == "feedback":
@@ -179,6 +183,8 @@ class Ledger:
                             slot = (request.slots if request.version == forgets else self.slots_of(request))[position]
                             change = (slot, shown, rise, request.reward, segment, request.unit)
                             gathered[request.share or self._share_of(request), variant].append(change)
+                            if models:
+                                models.observe(request, [position], shown, rise)
                 elif kind == "rank":
                     if key in own:
                         self._rank(key, own[key], changes)
@@ -219,7 +225,8 @@ class Ledger:
         if start < 0 or end < 0 or body[-1] != "}" or (head := _head(body[:start])) is None:
             return False
         shares = self._shares(head.phase, head.variant)
-        if shares.bucketed:  # whose ranking it is stands in the rest
+        # whose ranking it is, and who asked, stands in the rest
+        if shares.bucketed or self.models.learners(head.variant):
             return False
         share = self._share_at(shares, at, changes)
         self._unread[head, share, at // MINUTE].append(body[start + len(_SINCE) : end])
@@ -290,6 +297,8 @@ class Ledger:
                 else:
                     there = np.array([slot for slot in slots if slot >= 0], np.int64)
                     counts.add(there, np.ones(there.size), np.zeros(there.size), shown - there.size)
+            if self.models:
+                self.models.observe(request, range(shown), 1.0, 0.0)
 
     def _assign(self, request: Request, shown: int, changes: Changes) -> None:
         """Count a ranking for its variant's statistics."""
@@ -364,6 +373,8 @@ class Ledger:
             variant, segment = request.whose
             change = (self.slots_of(request)[position], 1.0, 0.0, request.reward, segment, request.unit)
             self._gathered[self._share_of(request), variant].append(change)
+            if self.models:
+                self.models.observe(request, [position], 1.0, 0.0)
 
     def _item(self, seq: int, event: tuple[int, dict[str, Any], str], changes: Changes) -> None:
         at, fields, body = event
@@ -389,6 +400,8 @@ class Ledger:
         )
         if other and not fresh:
             changes.described.add(slot)
+        if self.models:
+            self.models.place(slot, anew=other)
 
     def _state(self, _seq: int, event: tuple[int, dict[str, Any], str], changes: Changes) -> None:
         at, fields, _ = event
@@ -405,6 +418,8 @@ class Ledger:
             good = state != SHOWN or before == HIDDEN
         if good and self.catalogue.set_state(slot, state, at):
             changes.items.add(slot)
+            if self.models:
+                self.models.place(slot)
             if state == DELETED:
                 for left in self.gone.values():
                     left.pop(slot, None)
@@ -421,6 +436,8 @@ class Ledger:
             "rewards": fields["rewards"],
         }
         changes.items.add(slot)
+        if self.models:
+            self.models.place(slot)
 
     def _import(self, _seq: int, event: tuple[int, dict[str, Any], str], changes: Changes) -> None:
         at, fields, _ = event
@@ -434,6 +451,8 @@ class Ledger:
         slots = np.array([self.catalogue.slots.get(row["item"], -1) for row in rows], np.int64)
         shown, earned = (np.array([row[what] for row in rows], np.float64) for what in ("impressions", "rewards"))
         self._count(variant, segment, slots, shown, earned, changes)
+        if self.models:
+            self.models.count(variant, slots, shown, earned)
 
     def _prior(self, seq: int, event: tuple[int, dict[str, Any], str], changes: Changes) -> None:
         """Take what was learned; only one can follow the prior before it, whoever else has fitted one meanwhile."""
@@ -443,6 +462,7 @@ class Ledger:
             known = {"rounds": fields["rounds"], "prior": fields["prior"], "curve": fields.get("curve", 0)}
             self.priors[key] = seq, known
             changes.priors.add(key)
+            self.models.set_prior(*key)
 
     def _positions(self, seq: int, event: tuple[int, dict[str, Any], str], changes: Changes) -> None:
         """Take how much each position is looked at; only one can follow the curve before it."""
@@ -460,6 +480,7 @@ class Ledger:
             self.begin_phase({"seq": seq, "at": at, "name": MAIN, **fields})
             for variant in fields.get("common", ()):
                 self._begin_common(variant, changes)
+            self.models.follow(seq)
             changes.phase = True
 
     def begin_phase(self, phase: dict[str, Any]) -> None:
@@ -554,6 +575,10 @@ class Ledger:
             if key not in self.counts:
                 self.counts[key] = Counts()
         return [self.counts[key] for key in keys]
+
+    def sources(self, variant: str, *, shared: bool) -> list[str]:
+        """Variants whose counts this one learns from: all, or its own, those imported for all, what it began with."""
+        return sorted({*self.variants, variant, COMMON}) if shared else [variant, COMMON, starting(variant)]
 
     def _chosen(self, variants: Iterable[str] | None, segment: str) -> Iterator[Counts]:
         for variant in self.variants if variants is None else set(variants):

@@ -78,6 +78,7 @@ def fold(ledger: Ledger, events: Sequence[Logged], thread: Callable[[list[str]],
     with ledger.requests.pinned(spoken_of(events)):
         ledger.recall(thread(ledger.missing(events)))
         ledger.apply(placed(events))
+        ledger.models.learn()
 
 
 def take_snapshot(store: Store, *, progress: Progress | None = None) -> int:

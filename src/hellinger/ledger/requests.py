@@ -29,6 +29,7 @@ class Request:
 
     __slots__ = (
         "at",
+        "context",
         "counted",
         "given",
         "items",
@@ -59,6 +60,7 @@ class Request:
         counted: bool,
         phase: int = 0,
         unit: int = -1,
+        context: str | None = None,
         zoned: bool = False,
         ties: int = 0,
     ) -> None:
@@ -76,6 +78,8 @@ class Request:
         """The place in the log of the experiment's phase that it belongs to; 0 for none."""
         self.unit = unit
         """A hash of its user, where users keep their variant; else −1."""
+        self.context = context
+        """Who asked, as JSON; None where nobody said it."""
         self.zoned = zoned
         """Whether its impressions are counted by position: not those of an older version, which are worth one each."""
         self.ties = ties
@@ -104,15 +108,18 @@ class Request:
     @property
     def size(self) -> int:
         """About how many bytes it takes, with some feedback; the names of items are the catalogue's own."""
-        return 1_000 + 20 * len(self.items)
+        return 1_000 + 20 * len(self.items) + (0 if self.context is None else len(self.context))
 
     @classmethod
     def of(cls, at: int, fields: dict[str, Any]) -> Request:
         """The request of a ``rank`` event."""
         items = tuple(fields["items"])
         segment = fields["segment"] or ""
-        more = {"phase": fields.get("phase", 0), "unit": fields.get("unit", -1)}  # an older log has none
+        # an older log has not all of these
+        more: dict[str, Any] = {"phase": fields.get("phase", 0), "unit": fields.get("unit", -1)}
         more |= {"ties": fields.get("ties", 0), "zoned": fields.get("zoned", False)}
+        if "context" in fields:
+            more["context"] = orjson.dumps(fields["context"]).decode()
         return cls(fields["variant"], segment, at, fields["through"], items, counted=fields["counted"], **more)
 
     def position(self, item: str) -> int:

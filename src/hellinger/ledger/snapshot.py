@@ -14,6 +14,7 @@ from hellinger.ledger.counts import Counts
 from hellinger.ledger.departed import Departed
 from hellinger.ledger.ledger import Ledger
 from hellinger.ledger.looks import ZONES, Looks
+from hellinger.ledger.modelled import Modelled
 from hellinger.ledger.series import TimeSeries
 
 __all__ = ["decode", "encode"]
@@ -25,6 +26,7 @@ PART = 1 << 20
 def encode(ledger: Ledger) -> Iterator[bytes]:
     """The ledger in parts of at most 1 MiB. Requests are not in it: the log has them."""
     catalogue = ledger.catalogue
+    learned = {name: model.encode() for name, model in ledger.models.of.items()}
     slots = catalogue.present()
     slots = slots[np.argsort(catalogue["since"][slots])]
     place = np.full(len(catalogue.ids), -1)
@@ -39,6 +41,7 @@ def encode(ledger: Ledger) -> Iterator[bytes]:
         "tag_sets": catalogue.tags.values,
         "groups": catalogue.groups.values,
         "departed": ledger.departed.as_json(),
+        "models": {name: about for name, (about, _) in learned.items()},
         "phases": ledger.phases,
         "series": ledger.series.as_json(),
         "gone": {
@@ -62,7 +65,7 @@ def encode(ledger: Ledger) -> Iterator[bytes]:
             f"zone{zone}": late[:, zone - 1] for zone in range(1, len(ZONES)) if len(late) and late[:, zone - 1].any()
         }
         frames.append(_parquet(pl.DataFrame({"slot": some, "n": n[some], "s": s[some], **zones})))
-    for block in (orjson.dumps(header), *frames):
+    for block in (orjson.dumps(header), *frames, *(data for _, data in learned.values())):
         whole = len(block).to_bytes(8, "big") + block
         for start in range(0, len(whole), PART):
             yield whole[start : start + PART]
@@ -101,6 +104,8 @@ def decode(parts: Iterable[bytes], *, cache: int = 100_000) -> Ledger:
         ledger.begin_phase(phase)
     ledger.departed = Departed.of_json(header.get("departed", {}))
     ledger.series = TimeSeries.of(header["series"])
+    learned = header.get("models", {})
+    ledger.models.restore({name: Modelled.decode(about, next(blocks)) for name, about in learned.items()})
     if "curve" in header:
         ledger.curve = header["curve"][0], header["curve"][1]
         ledger.looks = Looks.of(header["looks"])

@@ -10,6 +10,8 @@ from hellinger.serve.models.fields import Body, Name
 
 __all__ = [
     "AllocationBody",
+    "CalibrationRow",
+    "EffectRow",
     "EndBody",
     "ExperimentAnswer",
     "ExperimentsAnswer",
@@ -19,6 +21,8 @@ __all__ = [
     "HistoryAnswer",
     "HistoryColumn",
     "Mark",
+    "ModelRow",
+    "ModelsAnswer",
     "PhaseAnswer",
     "PhasesAnswer",
     "PositionRow",
@@ -281,6 +285,43 @@ class HistoryAnswer(BaseModel):
     steps: list[str] = Field(description="When each step begins.")
     variants: dict[str, HistoryColumn] = Field(description="Under the name '', counts that were nobody's.")
     marks: list[Mark]
+
+
+class EffectRow(BaseModel):
+    """What a feature adds to the natural parameter: for clicks, to the logarithm of their odds."""
+
+    name: str = Field(description="A feature of items, of people, or a pair of them: `age × genre=drama`.")
+    effect: float
+    low: float = Field(description="Lower end of its 95 % interval, given the model.")
+    high: float
+
+
+class CalibrationRow(BaseModel):
+    """Impressions with about the same prediction, and what came of them."""
+
+    predicted: float = Field(description="Their mean prediction, made before the model learned of them.")
+    observed: float
+    low: float = Field(description="Lower end of the 95 % interval of what was observed.")
+    high: float
+    impressions: float
+
+
+class ModelRow(BaseModel):
+    """What one variant's model has learned."""
+
+    variant: str
+    policy: str
+    model: str
+    items: int
+    impressions: float = Field(description="Impressions that it has learned from, since it began.")
+    effects: list[EffectRow] = Field(description="Those that all items share, the surest first.")
+    calibration: list[CalibrationRow]
+
+
+class ModelsAnswer(BaseModel):
+    """The models of an experiment's variants."""
+
+    models: list[ModelRow]
 
 
 class PositionRow(BaseModel):

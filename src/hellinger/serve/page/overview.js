@@ -5,6 +5,7 @@ import { draw, HOVER_DAY, HOVER_TIME, local, marks } from "./charts.js";
 import { $, choice, fill, h, interval, state, text } from "./dom.js";
 import { inWords, trafficOf } from "./experiments.js";
 import { chance, change, count, date, hours, known, label, moment, part, percent, plural } from "./format.js";
+import { Models } from "./models.js";
 import { LENGTH, Series } from "./series.js";
 
 const HOUR = LENGTH.hour;
@@ -27,6 +28,7 @@ export class Overview {
     this.app = app;
     this.name = "main";
     this.series = Object.fromEntries(["minute", "hour", "day"].map((name) => [name, new Series(name)]));
+    this.models = new Models(this);
     this.range = null;
     this.chosen = false;
     this.step = null;
@@ -68,7 +70,7 @@ export class Overview {
     const readout = await get(`/v1/experiments/${encodeURIComponent(name)}`, { control: this.control });
     if (name !== this.name) return;
     this.show(readout);
-    await Promise.all(Object.values(this.series).map((each) => each.load(name)));
+    await Promise.all([...Object.values(this.series).map((each) => each.load(name)), this.models.load(name)]);
     if (name !== this.name) return;
     this.chooseByAge();
     this.drawCharts();
@@ -341,6 +343,7 @@ export class Overview {
     if (!this.readout || !this.range) return;
     this.drawCurve();
     this.drawRate();
+    this.models.draw();
   }
 
   drawCurve() {

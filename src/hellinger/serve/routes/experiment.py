@@ -17,6 +17,7 @@ from hellinger.serve.access import needs
 from hellinger.serve.answers import ApiError
 from hellinger.serve.exports import Exports, Streamed
 from hellinger.serve.keys import CALLER, ROLE
+from hellinger.serve.learned import learned
 from hellinger.serve.routes._common import (
     ERRORS,
     Control,
@@ -132,6 +133,15 @@ async def _change(request: Request, change: Awaitable[bool]) -> None:
     if not begun:
         place = service_of(request).desk.ledger.phase_place
         raise ApiError(409, f"the phase in force must be the one of `after`, but another began at event {place}")
+
+
+@router.get("/experiments/{name}/models", response_model=models.ModelsAnswer, responses=_UNKNOWN)
+@needs("read")
+async def learned_by_models(request: Request, name: Named) -> Response:
+    """What the models of an experiment's variants have learned: effects of features, and how true predictions were."""
+    service = service_of(request)
+    known_experiment(service, name)
+    return json_response({"models": learned(service.desk.ledger, standing.variants(service, name))})
 
 
 @router.get("/experiments/{name}/series", response_model=models.SeriesAnswer, responses=_UNKNOWN)

@@ -1,0 +1,257 @@
+"""What variants with a model have learned: of each a pool, fed by the events of the log in their order.
+
+A model's weights depend on the order of what it learns from, so its order is the log's: every event that bears on a
+model becomes *steps*, and the steps are taken one after the other. When they are taken changes nothing of what comes
+out: a service takes some at each commit and the others between rankings, a fold all of them at once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import orjson
+
+from hellinger import models
+from hellinger._spec import format_spec, parse_spec
+from hellinger.errors import InputError, require
+from hellinger.ledger.numbering import Names
+from hellinger.policies import Prior, policy
+from hellinger.pool import Pool
+
+__all__ = ["BINS", "Modelled", "Placing", "has_model", "split_model", "warm"]
+
+BINS = 25
+"""Classes of predicted means, for calibration: the j-th ends at 2^(j/2 − 12)."""
+ITEMS = 250
+"""Items that one step adds, while rankings wait: some milliseconds."""
+
+
+def has_model(spec: str) -> bool:
+    """Whether a variant's spec names a model."""
+    return "model=" in spec.replace(" ", "")
+
+
+def split_model(spec: str) -> tuple[str, str | None]:
+    """Policy and model of a variant's spec, each in full; no model where it names none.
+
+    >>> split_model("cold-start(model=logistic(scale=0.5))")
+    ('cold-start', 'logistic(scale=0.5)')
+    """
+    if not has_model(spec):
+        return policy(spec).ready().spec, None
+    name, arguments = parse_spec(spec)
+    model = arguments.pop("model", None)
+    require(isinstance(model, str), "model is the spec of one", model=model)
+    return policy(format_spec(name, arguments)).ready().spec, models.get(str(model)).spec
+
+
+class Placing(NamedTuple):
+    """An item as a model gets to know it."""
+
+    since: int
+    impressions: float
+    rewards: float
+    tags: Names
+    features: str | None
+    hidden: bool
+
+
+class Modelled:
+    """A pool with a model, whose items are known by their places in the log (``since``).
+
+    Parameters
+    ----------
+    spec, model
+        Of the policy and of the model.
+    began
+        The place in the log of the phase that named it.
+    """
+
+    def __init__(self, spec: str, model: str, began: int) -> None:
+        self.spec = spec
+        self.model = model
+        self.began = began
+        self.shared = False
+        """Whether it learns from the rankings of all variants."""
+        self.pool: Pool[int] = Pool(spec, model=model, learn="given", seed=0)
+        self.members: set[int] = set()
+        """Items that the pool has once all steps are taken."""
+        self.unsettled = 0
+        """Steps to be taken before the pool has the items that it is to have."""
+        self.calibration = np.zeros((BINS, 3))
+        """Sum of predictions, impressions and rewards in each class of predictions, made before it learned."""
+        self._steps: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
+
+    def __len__(self) -> int:
+        return len(self._steps)
+
+    # What happens, in the order of the log ------------------------------------------------------------
+
+    def begin(self, items: Sequence[Placing], rounds: float) -> None:
+        """Begin with these items, which had so many impressions in all; what came of them is from people unknown."""
+        for start in range(0, len(items), ITEMS):
+            self.place(items[start : start + ITEMS])
+        self._change(self._set_rounds, rounds)
+
+    def place(self, items: Sequence[Placing]) -> None:
+        """Take items in, or anew those that are others than they were."""
+        self.members.update(item.since for item in items)
+        self._change(self._place, items)
+
+    def remove(self, since: int) -> None:
+        """Take an item out, if it is here."""
+        if since in self.members:
+            self.members.discard(since)
+            self._change(self._remove, since)
+
+    def hide(self, since: int, hidden: bool) -> None:
+        """Show an item no more, or again."""
+        self._change(self._hide, since, hidden)
+
+    def _change(self, do: Callable[..., None], *arguments: Any) -> None:
+        self.unsettled += 1
+        self._steps.append((do, arguments))
+
+    def observe(self, since: Sequence[int], impressions: Any, rewards: Any, context: str | None) -> None:
+        """Learn what items have earned in a context, given as JSON."""
+        self._steps.append((self._observe, (since, impressions, rewards, context)))
+
+    def set_prior(self, state: Mapping[str, Any]) -> None:
+        """Believe this of items before their first event."""
+        self._steps.append((self._set_prior, (state,)))
+
+    # Taking the steps ---------------------------------------------------------------------------------
+
+    def catch_up(self, seconds: float | None = None) -> None:
+        """Take the steps there are: all, or for about so long."""
+        end = None if seconds is None else time.perf_counter() + seconds
+        while self._steps and (end is None or time.perf_counter() < end):
+            do, arguments = self._steps.popleft()
+            do(*arguments)
+
+    def settle(self, seconds: float) -> bool:
+        """Have the pool's items be those that it is to have, if that takes no longer; whether they are."""
+        end = time.perf_counter() + seconds
+        while self.unsettled and time.perf_counter() < end:
+            do, arguments = self._steps.popleft()
+            do(*arguments)
+        return not self.unsettled
+
+    def _set_rounds(self, rounds: float) -> None:
+        self.pool.rounds = rounds
+        self.unsettled -= 1
+
+    def _place(self, items: Sequence[Placing]) -> None:
+        pool = self.pool
+        there = [item.since for item in items if item.since in pool]
+        if there:
+            pool.remove(there)
+        pool.add(
+            [item.since for item in items],
+            [item.impressions for item in items],
+            [item.rewards for item in items],
+            tags=[item.tags for item in items],
+            features=[_read(item.features) for item in items],
+            fresh=False,
+            order=[item.since for item in items],
+        )
+        hidden = [item.since for item in items if item.hidden]
+        if hidden:
+            pool.hide(hidden)
+        self.unsettled -= 1
+
+    def _remove(self, since: int) -> None:
+        self.pool.remove([since])
+        self.unsettled -= 1
+
+    def _hide(self, since: int, hidden: bool) -> None:
+        if since in self.pool:
+            (self.pool.hide if hidden else self.pool.unhide)([since])
+        self.unsettled -= 1
+
+    def _observe(self, since: Sequence[int], impressions: Any, rewards: Any, context: str | None) -> None:
+        ids = np.asarray(since, np.int64)
+        n, s = np.broadcast_to(impressions, ids.shape), np.broadcast_to(rewards, ids.shape)
+        here = self.pool.contains(ids)
+        if not here.all():
+            ids, n, s = ids[here], n[here], s[here]
+        if ids.size:
+            about = _read(context)
+            means = self.pool.predict(ids, context=about)[0]
+            classes = np.clip(np.ceil(2.0 * np.log2(np.maximum(means, 1e-9)) + 24.0), 0, BINS - 1).astype(np.intp)
+            np.add.at(self.calibration, classes, np.stack([n * means, n, s], axis=1))
+            self.pool.record_many(ids, n, s, contexts=about)
+
+    def _set_prior(self, state: Mapping[str, Any]) -> None:
+        if self.pool.policy.rule.learns_prior:
+            self.pool.prior = Prior.from_state(state)
+
+    # State --------------------------------------------------------------------------------------------
+
+    def digest(self) -> str:
+        """A text that is the same for the same state, to the bit."""
+        self.catch_up()
+        pool, table, places = self.pool, self.pool.table(), np.arange(len(self.pool))
+        plain, arrays = pool._modelled.regression.state()
+        prior = None if pool.prior is None else pool.prior.state()
+        found = hashlib.sha256(orjson.dumps([plain, self.shared, self.began, pool.rounds, prior]))
+        arrays |= {"ids": np.array(table.ids(places), np.int64), "hidden": table.items["hidden"]}
+        arrays |= {name: table.counts(name, places) for name in ("n", "s")} | {"calibration": self.calibration}
+        for name in sorted(arrays):
+            found.update(name.encode() + np.ascontiguousarray(arrays[name]).tobytes())
+        return found.hexdigest()
+
+    def encode(self) -> tuple[dict[str, Any], bytes]:
+        """Everything, for a snapshot."""
+        self.catch_up()
+        header: dict[str, Any] = {"spec": self.spec, "model": self.model, "began": self.began, "shared": self.shared}
+        header["calibration"] = self.calibration.tolist()
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "pool"
+            self.pool.save(path)
+            return header, path.read_bytes()
+
+    @classmethod
+    def decode(cls, header: Mapping[str, Any], data: bytes) -> Modelled:
+        """What :meth:`encode` gave."""
+        made = cls(header["spec"], header["model"], header["began"])
+        made.shared = header["shared"]
+        made.calibration = np.array(header["calibration"])
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "pool"
+            path.write_bytes(data)
+            made.pool = Pool.load(path)
+        made.members = set(made.pool.ids)
+        return made
+
+
+def warm(spec: str, model: str | None) -> None:
+    """Have what a model needs compiled."""
+    assert model is not None
+    warming = Modelled(spec, model, 0)
+    warming.begin([Placing(since, 2.0, 1.0, ("t",), '{"x":1.0}', False) for since in (1, 2)], 4.0)
+    warming.observe([1], 1.0, 0.0, '{"y":1.0}')
+    warming.catch_up()
+    warming.pool.pick(1, context={"y": 1.0}, tags=["t"], exclude=[2], count=False)
+    warming.pool.scores([1])
+    warming.remove(2)
+    warming.catch_up()
+
+
+def _read(features: str | None) -> dict[str, Any]:
+    """Features or a context; nothing where a model cannot take them, as another version may have let them pass."""
+    if features is None:
+        return {}
+    found: dict[str, Any] = orjson.loads(features)
+    try:
+        models.check_features(found)
+    except InputError:
+        return {}
+    return found

@@ -1,0 +1,155 @@
+"""The models of all variants that have one, as the log has them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hellinger.ledger.catalogue import HIDDEN
+from hellinger.ledger.counts import Floats, Slots
+from hellinger.ledger.errors import UnknownKindError
+from hellinger.ledger.modelled import ITEMS, Modelled, Placing, has_model, split_model
+from hellinger.ledger.requests import Request
+
+if TYPE_CHECKING:
+    from hellinger.ledger.ledger import Ledger
+
+__all__ = ["VariantModels"]
+
+MOST = 20_000
+"""Steps that may wait: beyond, everything waits for the model, and clients are slowed down."""
+
+
+class VariantModels:
+    """What variants with a model have learned, for as long as a running experiment has them.
+
+    A model begins in the phase that names it, with all items and what they have earned until then. From there on it
+    follows the log: every impression and reward of its rankings (of all, where learning is shared) in its context.
+    """
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self.of: dict[str, Modelled] = {}
+        """By variant."""
+        self._learners: dict[str, tuple[Modelled, ...]] = {}
+
+    def __len__(self) -> int:
+        return len(self.of)
+
+    def __iter__(self) -> Iterator[Modelled]:
+        return iter(self.of.values())
+
+    def learners(self, variant: str) -> tuple[Modelled, ...]:
+        """Models that learn from this variant's rankings; all, from counts that are nobody's."""
+        found = self._learners.get(variant)
+        if found is None:
+            its = (model for name, model in self.of.items() if not variant or model.shared or name == variant)
+            found = self._learners[variant] = tuple(its)
+        return found
+
+    def learn(self, seconds: float | None = None) -> None:
+        """Take all steps, or for about so long in each model; all where very many have gathered."""
+        for model in self.of.values():
+            if len(model):
+                model.catch_up(seconds if len(model) <= MOST else None)
+
+    def restore(self, models: dict[str, Modelled]) -> None:
+        """Go on from a snapshot."""
+        self.of, self._learners = models, {}
+
+    # What happens, in the order of the log ------------------------------------------------------------
+
+    def follow(self, seq: int) -> None:
+        """Have the models that running experiments name, after the phase that began at this place."""
+        before, self.of, self._learners = self.of, {}, {}
+        for phase in self._ledger.experiments.values():
+            if phase.get("ended"):
+                continue
+            for name, spec in phase["variants"].items():
+                if not has_model(spec):
+                    continue
+                policy, kind = _known(spec, phase)
+                model, begins = before.get(name), False
+                if model is None or (model.spec, model.model) != (policy, kind):
+                    model, begins = Modelled(policy, kind, seq), True
+                model.shared = phase.get("learning") == "shared"
+                self.of[name] = model
+                if begins:
+                    self._begin(name, model)
+
+    def _begin(self, name: str, model: Modelled) -> None:
+        ledger, catalogue = self._ledger, self._ledger.catalogue
+        there = catalogue["state"][: len(catalogue.ids)] <= HIDDEN
+        there[list(ledger.gone.get(name, ()))] = False
+        slots = np.flatnonzero(there)
+        sources = ledger.sources(name, shared=model.shared)
+        items = self._placings(slots[np.argsort(catalogue["since"][slots])], sources)
+        model.begin(items, ledger.rounds(variants=sources))
+        self.set_prior(name, "")
+
+    def set_prior(self, variant: str, segment: str) -> None:
+        """Let a model have the variant's prior for all traffic, where there is one."""
+        model, prior = self.of.get(variant), self._ledger.priors.get((variant, ""))
+        if model is not None and prior is not None and not segment:
+            model.set_prior(prior[1]["prior"])
+
+    def place(self, slot: int, *, anew: bool = False) -> None:
+        """Follow what has become of an item; ``anew``: it is another than it was."""
+        ledger, catalogue = self._ledger, self._ledger.catalogue
+        since, state = int(catalogue["since"][slot]), catalogue["state"][slot]
+        for name, model in self.of.items():
+            if state > HIDDEN or slot in ledger.gone.get(name, {}):
+                model.remove(since)
+            elif anew or since not in model.members:
+                model.place(self._placings(np.array([slot]), ledger.sources(name, shared=model.shared)))
+            else:
+                model.hide(since, bool(state == HIDDEN))
+
+    def _placings(self, slots: Slots, sources: Sequence[str]) -> list[Placing]:
+        catalogue = self._ledger.catalogue
+        n, s = (column.tolist() for column in self._ledger.sums(slots, variants=sources))
+        return [
+            Placing(
+                int(catalogue["since"][slot]),
+                n[j],
+                s[j],
+                catalogue.tags_of(slot),
+                catalogue.features.get(slot),
+                bool(catalogue["state"][slot] == HIDDEN),
+            )
+            for j, slot in enumerate(slots.tolist())
+        ]
+
+    def observe(self, request: Request, positions: Sequence[int], shown: float, rise: float) -> None:
+        """Learn from impressions of a ranking, or from what they have earned."""
+        learners = self.learners(request.variant)
+        if learners:
+            slots = self._ledger.slots_of(request)
+            chosen = [slot for position in positions if (slot := slots[position]) >= 0]
+            since = self._ledger.catalogue["since"][chosen].tolist()
+            for model in learners:
+                # of a ranking made before the model began, it knows the impressions without their context
+                context = request.context if request.through >= model.began else None
+                model.observe(since, shown, rise, context)
+
+    def count(self, variant: str, slots: Slots, shown: Floats, earned: Floats) -> None:
+        """Learn from counts that were imported: nobody knows of whom they are."""
+        there = slots >= 0
+        since, n, s = self._ledger.catalogue["since"][slots[there]].tolist(), shown[there], earned[there]
+        for model in self.learners(variant):
+            for start in range(0, len(since), ITEMS):
+                some = slice(start, start + ITEMS)
+                model.observe(since[some], n[some], s[some], None)
+
+
+def _known(spec: str, phase: Mapping[str, Any]) -> tuple[str, str]:
+    """Policy and model of a phase's variant."""
+    try:
+        policy, model = split_model(spec)
+    except ValueError:  # a newer version knows this one
+        place, writer = phase["seq"], phase.get("writer")
+        raise UnknownKindError(place, "experiment", spec, writer, version("hellinger")) from None
+    return policy, model or ""

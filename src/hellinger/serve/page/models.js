@@ -1,0 +1,102 @@
+// What variants with a model have learned: effects of features, and predictions against what came of them.
+
+import { get } from "./api.js";
+import { draw, lineColour } from "./charts.js";
+import { $, fill, h, interval } from "./dom.js";
+import { count, label, percent } from "./format.js";
+
+const REFRESH = 15000;
+const SHOWN = 12;
+
+export class Models {
+  constructor(overview) {
+    this.overview = overview;
+    this.models = [];
+    setInterval(() => {
+      if (!document.hidden && overview.visible && this.models.length) this.load(overview.name);
+    }, REFRESH);
+  }
+
+  async load(name) {
+    const { models } = await get(`/v1/experiments/${encodeURIComponent(name)}/models`);
+    if (name !== this.overview.name) return;
+    this.models = models;
+    $("models").hidden = !models.length;
+    fill($("models-body"), models.map((model) => this.one(model)));
+    this.draw();
+  }
+
+  one(model) {
+    const shown = model.effects.slice(0, SHOWN);
+    const from = Math.min(0, ...shown.map((each) => each.low));
+    const to = Math.max(0, ...shown.map((each) => each.high));
+    const colour = this.overview.colour[model.variant];
+    const digits = (x) => (x < 0 ? "−" : "+") + Math.abs(x).toFixed(2);
+    return h(
+      "div",
+      { class: "model" },
+      h("h3", {}, h("span", { class: "name" }, h("span", { class: "swatch", style: { background: colour } }), label(model.variant)), " ", h("span", { class: "spec" }, model.model)),
+      h("p", { class: "note" }, `Learned from ${count(model.impressions)} impressions of ${count(model.items)} items.`),
+      h(
+        "div",
+        { class: "pair even" },
+        shown.length
+          ? h(
+              "div",
+              { class: "scroll", tabindex: "0", role: "region", "aria-label": `Effects by ${label(model.variant)}` },
+              h(
+                "table",
+                { class: "board effects" },
+                h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Feature"), h("th", { scope: "col", class: "num" }, "Effect"), h("th", { scope: "col" }, "95 % interval"))),
+                h(
+                  "tbody",
+                  {},
+                  shown.map((each) =>
+                    h(
+                      "tr",
+                      {},
+                      h("th", { scope: "row" }, each.name),
+                      h("td", { class: "num strong", "data-label": "Effect" }, digits(each.effect)),
+                      h("td", { class: "band", "data-label": "95 % interval" }, interval(each.low, each.high, each.effect, [from, to], { colour, zero: 0 }), h("span", { class: "ends" }, `${digits(each.low)} to ${digits(each.high)}`)),
+                    ),
+                  ),
+                ),
+              ),
+            )
+          : h("p", { class: "note" }, "Neither items nor contexts had features yet."),
+        h("div", { class: "chart", role: "img", "aria-label": `Predicted and observed rates of ${label(model.variant)}: ${words(model)}`, "data-model": model.variant }),
+      ),
+    );
+  }
+
+  draw() {
+    for (const model of this.models) {
+      const element = [...$("models-body").querySelectorAll("[data-model]")].find((each) => each.dataset.model === model.variant);
+      const rows = model.calibration.filter((row) => row.predicted > 0 && row.observed > 0);
+      if (!element || !rows.length) continue;
+      const ends = [Math.min(...rows.map((row) => Math.min(row.predicted, row.observed))) / 1.5, Math.max(...rows.map((row) => Math.max(row.predicted, row.observed))) * 1.5];
+      const most = Math.max(...rows.map((row) => row.impressions));
+      const colour = this.overview.colour[model.variant];
+      const traces = [
+        { x: ends, y: ends, mode: "lines", line: { color: lineColour(), width: 1, dash: "dot" }, hoverinfo: "skip" },
+        {
+          x: rows.map((row) => row.predicted),
+          y: rows.map((row) => row.observed),
+          mode: "markers",
+          marker: { color: colour, size: rows.map((row) => 5 + 9 * Math.sqrt(row.impressions / most)) },
+          error_y: { type: "data", symmetric: false, array: rows.map((row) => row.high - row.observed), arrayminus: rows.map((row) => row.observed - row.low), color: colour, thickness: 1, width: 0 },
+          text: rows.map((row) => `predicted ${percent(row.predicted)}, observed ${percent(row.observed)}<br>${count(row.impressions)} impressions`),
+          hoverinfo: "text",
+        },
+      ];
+      const axis = { type: "log", tickformat: ".2~%", tickformatstops: [], range: ends.map(Math.log10), nticks: 5 };
+      draw(element, traces, { x: { ...axis, title: { text: "predicted", font: { size: 12 } } }, y: { ...axis, title: { text: "observed", font: { size: 12 } } }, hovermode: "closest", margin: { l: 60, b: 44 } });
+    }
+  }
+}
+
+/** The picture in words. */
+function words(model) {
+  const rows = model.calibration.filter((row) => row.impressions >= 100);
+  return rows.length ? rows.map((row) => `${percent(row.predicted)} predicted, ${percent(row.observed)} observed`).join("; ") : "too little is known yet";
+}
