@@ -64,4 +64,4 @@ lock: install  ## Pin what pyproject.toml asks for, with hashes
 		--strip-extras --allow-unsafe --extra dev --extra cluster --extra lab --extra serve --output-file requirements.txt pyproject.toml
 
 clean:  ## Remove what was built
-	rm -rf .venv .venv-peers .venv-obp .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
+	rm -rf .venv .venv-* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist

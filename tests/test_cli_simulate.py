@@ -311,3 +311,39 @@ def test_killed_and_started_again_gives_the_same(tmp_path: Path, command: Comman
     _, whole, _ = command("simulate", *words)
     assert rows == json.loads(whole)["policies"]
     assert np.isfinite(Result.load(tmp_path / "out").regret).all()
+
+
+# Contextual problems ---------------------------------------------------------------------------------
+
+MADE_UP = ["--problem", "synthetic(items=20, people=9, slots=2, memory=5)", "--horizon", "40", "--runs", "2"]
+
+
+def test_a_contextual_problem_is_played_kept_and_shown(command: Command, tmp_path: Path) -> None:
+    words = ("simulate", *MADE_UP, "--policies", "cold-start,uniform", "--workers", "1")
+    status, out, _ = command(*words, "--out", str(tmp_path / "out"))
+    assert status == 0
+    assert "Regret after 40 pages, 2 runs, 20 items" in out
+    assert (tmp_path / "out" / "regret.png").stat().st_size > 10_000
+    status, shown, _ = command("show", str(tmp_path / "out"))
+    assert (status, shown.splitlines()[:5]) == (0, out.splitlines()[:5])
+    status, out, _ = command(*words, "--json", "--slots", "3")
+    assert status == 0
+    answer = json.loads(out)
+    assert [row["policy"] for row in answer["policies"]] == ["cold-start", "uniform"]
+    assert answer["steps_per_s"] == pytest.approx(2 * 2 * 40 / answer["wall_s"])
+
+
+@pytest.mark.parametrize(
+    ("words", "rule"),
+    [
+        ((*MADE_UP, "--means", "0.1,0.2"), "`--problem` must stand without --means"),
+        ((*MADE_UP, "--init", "3"), "`--problem` must stand without --init"),
+        (("--problem", "coat", "--data", "nowhere"), "there must be the file nowhere/coat/train.ascii"),
+        (("--data", "here"), "data stands with a problem"),
+        ((*MADE_UP, "--runs", "0"), "1 <= runs"),
+    ],
+)
+def test_a_contextual_problem_takes_no_more_than_it_can_use(command: Command, words: list[str], rule: str) -> None:
+    status, out, err = command("simulate", *words)
+    assert (status, out) == (2, "")
+    assert rule in " ".join(err.split())

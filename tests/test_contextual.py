@@ -206,7 +206,35 @@ def test_what_has_no_meaning_is_refused(options: dict[str, Any], rule: str) -> N
         simulate("cold-start", horizon=10, **options)
 
 
+def test_who_knows_more_earns_more() -> None:
+    made = "synthetic(items=60, people=100, slots=3, memory=9, cross=1, bias=0.3, taste=0)"
+    names = ["cold-start(model=logistic)", "linucb(alpha=0.1, model=linear(per_item=true, shared=false))", "cold-start"]
+    result = simulate(names, problem=made, horizon=400, runs=2, workers=1)
+    model, _, plain = result.final.mean(axis=1)
+    assert model < 0.8 * plain
+    again = simulate(names[0], problem=made, horizon=400, runs=2, workers=1, batch=3, delay=2)
+    assert again.final.mean() < 0.9 * plain
+
+
+def test_items_are_added_with_their_groups() -> None:
+    rng = np.random.default_rng(0)
+    story = np.repeat(np.arange(40), 5)
+    rates = np.clip(rng.beta(1, 8, 40)[story] + rng.normal(0, 0.005, 200), 0, 1)[None]
+    groups = tuple(f"story-{each}" for each in story)
+    features = tuple({"text": f"headline {each}"} for each in range(200))
+    site = Site(50, 2, arrivals=10, day=200)
+    made = ContextualProblem("news", site, ({},), features, rates, groups).check()
+    result = simulate(["cold-start(groups=true)", "cold-start"], problem=made, horizon=1500, runs=2, workers=1)
+    assert result.final[0].mean() < result.final[1].mean()
+
+
 def test_policies_that_cannot_play_are_refused() -> None:
+    with pytest.raises(ValueError, match="the problem has groups"):
+        simulate("cold-start(groups=true)", problem=tiny(), horizon=10, workers=1)
+    with pytest.raises(ValueError, match="groups is true or false"):
+        simulate("cold-start(groups=3)", problem=tiny(), horizon=10)
+    with pytest.raises(ValueError, match="unknown model 'logistics'"):
+        simulate("cold-start(model=logistics)", problem=tiny(), horizon=10)
     with pytest.raises(ValueError, match="given by their specs"):
         simulate(policy("ucb1"), problem=SMALL, horizon=10)
     with pytest.raises(ValueError, match="policies differ"):

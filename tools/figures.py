@@ -118,8 +118,9 @@ def _rich(thing: Any, figures: Any) -> Any:
     import numpy as np
 
     if isinstance(thing, dict):
-        ((kind, fields),) = thing.items()
-        return getattr(figures, kind)(**{name: _rich(value, figures) for name, value in fields.items()})
+        values = {name: _rich(value, figures) for name, value in thing.items()}
+        kind = next(iter(thing), "")
+        return getattr(figures, kind)(**values[kind]) if kind in figures.__all__ else values
     if isinstance(thing, list):
         numbers = bool(thing) and all(isinstance(each, (int, float)) for each in thing)
         return np.array(thing) if numbers else [_rich(each, figures) for each in thing]

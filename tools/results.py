@@ -1,8 +1,9 @@
 """``make results``: run every command that documents take numbers from, each into ``docs/results/NAME.json``.
 
 ``make results ONLY="pool service"`` runs some. What takes an hour is run only where it is named: ``soak``,
-``coldstart``; so is ``ads``, which needs a table that is not part of this repository (``ADS=ads_ctr.csv``). Times are
-worth publishing from a machine that does nothing else meanwhile. Then ``make figures``.
+``coldstart``; so are ``ads`` and ``contextual``, which need data that are not part of this repository
+(``ADS=ads_ctr.csv``, ``DATA=data``). Times are worth publishing from a machine that does nothing else meanwhile. Then
+``make figures``.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ COMMANDS = {
     "limit": Command("limit.py", 1),
     "identify": Command("identify.py", 2),
     "coldstart": Command("coldstart.py --seeds 3", 15, named=True),
+    "contextual": Command(f"contextual.py --data {os.environ.get('DATA', 'data')}", 60, named=True),
     "soak": Command("soak.py --minutes 60", 61, named=True),
 }
 

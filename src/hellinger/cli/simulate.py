@@ -105,9 +105,11 @@ def simulate(
     With --problem every page is for a person and shows items; something is known of both. Rounds are pages, and regret
     is against an oracle that knows what each person likes.
 
-      hellinger simulate --problem 'synthetic(items=500)' --policies cold-start,thompson
+      hellinger simulate --problem 'synthetic(items=500)' --policies 'cold-start(model=logistic),cold-start'
 
-      hellinger simulate --problem jester --data ~/data --policies cold-start,hellinger-ucb --horizon 4000
+      hellinger simulate --problem upworthy --data ~/data --policies 'cold-start(groups=true),cold-start' --horizon 9000
+
+    A policy knows counts alone, unless model=… gives it a model of people and items, or groups=true the items' groups.
 
     synthetic: people and items made up (items, people, slots, memory, base, bias, cross, taste, seed).
     jester: jokes, every rating known (above, slots, memory). coat: coats that each person rated (least, slots, memory).

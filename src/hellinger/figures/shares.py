@@ -17,14 +17,21 @@ __all__ = ["SharePanel", "draw_shares"]
 
 
 class SharePanel(NamedTuple):
-    """One setting: for each policy a row (impressions per item, share) for each level of traffic."""
+    """One setting: for each policy a row (traffic, share) for each level of traffic."""
 
     title: str
     shares: Mapping[str, npt.NDArray[np.float64]]
 
 
 def draw_shares(
-    panels: Sequence[SharePanel], *, of: str, first: str = "", ceiling: str = "", columns: int = 3, title: str = ""
+    panels: Sequence[SharePanel],
+    *,
+    of: str,
+    first: str = "",
+    ceiling: str = "",
+    columns: int = 3,
+    title: str = "",
+    traffic: str = "impressions per item",
 ) -> Figure:
     """Shares against the traffic, log scale.
 
@@ -48,9 +55,9 @@ def draw_shares(
             spare.set_axis_off()
         for at, panel in zip(axes.flat, panels, strict=False):
             for label, points in panel.shares.items():
-                ours = label == first
+                ours, line = label == first, "--" if label == ceiling else "-o"
                 at.plot(
-                    *points.T, "--" if label == ceiling else "-o", color=chosen[label], label=label, markersize=2.6,
+                    *np.asarray(points).T, line, color=chosen[label], label=label, markersize=2.6,
                     linewidth=2.2 if ours else 1.1, zorder=3 if ours else 2,
                 )  # fmt: skip
             at.set_title(panel.title, loc="left", fontsize=7.5)
@@ -62,7 +69,7 @@ def draw_shares(
         at.xaxis.set_major_formatter(FuncFormatter(lambda level, _: f"{level:,g}"))
         at.xaxis.set_minor_formatter(NullFormatter())
         for at in axes[-1]:
-            at.set_xlabel("impressions per item (log scale)")
+            at.set_xlabel(f"{traffic} (log scale)")
         for at in axes[:, 0]:
             at.set_ylabel(f"share of {of} clicks")
         figure.legend(*axes.flat[0].get_legend_handles_labels(), loc="outside right upper")

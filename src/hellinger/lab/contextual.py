@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from hellinger import families
-from hellinger._spec import expand_spec
+from hellinger import families, models
+from hellinger._spec import expand_spec, format_spec, parse_spec
 from hellinger.errors import require, require_memory
 from hellinger.lab._block import Setting
 from hellinger.lab.datasets import load_problem
@@ -22,7 +22,7 @@ from hellinger.world.contextual import ContextualProblem, PagePlayer, PersonOrac
 from hellinger.world.runs import Engine, Progress, get_engine, run, run_key
 from hellinger.world.site import Clicks, Player, turns
 
-__all__ = ["Contender", "ContextRun", "PagesOutcome", "play_pages", "simulate_problem"]
+__all__ = ["Contender", "ContextRun", "PagesOutcome", "play_pages", "run_seed", "simulate_problem"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -31,21 +31,33 @@ ORACLE = "oracle"
 
 
 class Contender(NamedTuple):
-    """A policy under the name that it was given by."""
+    """A policy under the name that it was given by, and what it knows of people and items: a model, items' groups."""
 
     spec: str
     policy: str
+    model: str = ""
+    groups: bool = False
 
     @classmethod
     def read(cls, spec: str) -> Contender:
-        """Check a policy's spec."""
-        return cls(spec, policy(spec).spec)
+        """Take what is the pool's out of a policy's spec.
+
+        >>> Contender.read("cold-start(model=logistic)")
+        Contender(spec='cold-start(model=logistic)', policy='cold-start', model='logistic', groups=False)
+        """
+        name, arguments = parse_spec(spec)
+        model = arguments.pop("model", "")
+        require(isinstance(model, str), "model is the spec of a model", model=model)
+        groups = arguments.pop("groups", False)
+        require(isinstance(groups, bool), "groups is true or false", groups=groups)
+        made = policy(format_spec(name, arguments))
+        return cls(spec, made.spec, models.get(str(model)).spec if model else "", bool(groups))
 
     def player(self, problem: ContextualProblem, seed: int) -> PagePlayer:
         """Somebody who fills pages by it; the oracle has no policy."""
         if not self.policy:
             return PersonOracle(problem)
-        return PersonPool(problem, policy(self.policy), seed=seed)
+        return PersonPool(problem, policy(self.policy), model=self.model or None, groups=self.groups, seed=seed)
 
 
 class PagesOutcome(NamedTuple):
@@ -97,9 +109,14 @@ class ContextRun:
         problem = problem._replace(
             site=problem.site._replace(slots=setting.slots, batch=setting.batch, delay=setting.delay)
         )
-        seed = int(np.random.SeedSequence([setting.seed, self.number]).generate_state(1, np.uint32)[0])
+        seed = run_seed(setting.seed, self.number)
         player = self.contender.player(problem, seed)
         return play_pages(problem, player, self.checkpoints, seed=seed)
+
+
+def run_seed(seed: int, number: int) -> int:
+    """What people and clicks of a run are drawn from."""
+    return int(np.random.SeedSequence([seed, number]).generate_state(1, np.uint32)[0])
 
 
 def play_pages(problem: ContextualProblem, player: Player, checkpoints: Sequence[int], *, seed: int) -> PagesOutcome:

@@ -30,7 +30,7 @@ PROBLEMS: dict[str, Callable[..., ContextualProblem]] = {}
 
 _GAUGE = np.array([5, 7, 8, 13, 15, 16, 17, 18, 19, 20]) - 1
 """The jokes that Jester shows everybody first."""
-_AGES = ("under 20", "20-30", "30-40", "40-50", "over 50")
+_AGES = ("under-20", "20-30", "30-40", "40-50", "over-50")
 _PLACES = ("rural", "suburban", "urban")
 _TOPICS = ("news", "sport", "music", "film", "food", "travel", "games", "science")
 
@@ -194,9 +194,9 @@ def coat(*, folder: Path, least: int = 4, slots: int = 4, memory: int = 20) -> C
 
 
 def _mapped(folder: Path, whose: str) -> tuple[Features, ...]:
-    """Binary columns as words: ``age:20-30`` is the feature ``age``, and the word is ``20-30``."""
+    """Binary columns as words: ``age:over 60`` is the feature ``age``, and the word is ``over-60``."""
     names = (folder / f"{whose}_features_map.txt").read_text(encoding="utf-8").split("\n")
-    columns = [name.partition(":")[::2] for name in names if name]
+    columns = [name.replace(" ", "-").partition(":")[::2] for name in names if name]
     table = _numbers(folder / f"{whose}_features.ascii")
     require(table.shape[1] == len(columns), "each column has a name", columns=table.shape[1], names=len(columns))
     return tuple({columns[j][0]: columns[j][1] for j in np.flatnonzero(row).tolist()} for row in table)

@@ -186,30 +186,60 @@ class PersonPool(PagePlayer):
         What it plays.
     policy
         By which it ranks.
+    model
+        Spec of the model that people and items are known by; None for counts alone.
+    groups
+        Whether items are added with their groups.
     seed
         For ties and draws.
     """
 
-    def __init__(self, problem: ContextualProblem, policy: Policy, *, seed: int = 0) -> None:
+    def __init__(
+        self,
+        problem: ContextualProblem,
+        policy: Policy,
+        *,
+        model: str | None = None,
+        groups: bool = False,
+        seed: int = 0,
+    ) -> None:
         super().__init__(problem)
-        self._pool: Pool[int] = Pool(policy)
+        require(bool(problem.groups) or not groups, "the problem has groups", problem=problem.name)
+        self._groups = groups
+        self._pool: Pool[int] = Pool(policy, model=model)
+        self._model = model is not None
         self._seed = seed
         self._pages = 0
-        self._pool.add(np.arange(problem.site.items))
+        first = np.arange(problem.site.items)
+        self._add(first, first)
+
+    def _add(self, places: Ints, items: Ints) -> None:
+        features = [self.problem.features[item] for item in items.tolist()] if self._model else None
+        groups = [self.problem.groups[item] for item in items.tolist()] if self._groups else None
+        self._pool.add(places, features=features, group=groups)
+
+    def _context(self, person: int) -> Features | None:
+        return self.problem.contexts[person] if self._model else None
 
     def fill(self, person: int, slots: int, free: npt.NDArray[np.bool_]) -> Ints:
         """The pool's ranking for the person."""
         tie = (self._seed * 0x9E3779B97F4A7C15 + self._pages * 0xD1B54A32D192ED03) & _MASK
         self._pages += 1
-        found, _ = self._pool.pick(slots, exclude=np.flatnonzero(~free), seed=tie, count=False)
+        known = self._context(person)
+        found, _ = self._pool.pick(slots, context=known, exclude=np.flatnonzero(~free), seed=tie, count=False)
         return np.array(found, np.int64)
 
     def learn(self, places: Ints, rewards: Floats, people: Ints) -> None:
         """Count these."""
-        self._pool.record_many(places, 1, rewards)
+        if not self._model:
+            self._pool.record_many(places, 1, rewards)
+            return
+        for person in dict.fromkeys(people.tolist()):
+            mine = people == person
+            self._pool.record_many(places[mine], 1, rewards[mine], contexts=self._context(person))
 
     def renew(self, places: Ints, items: Ints) -> None:
         """Take the old items out, and the new ones in."""
         super().renew(places, items)
         self._pool.remove(places)
-        self._pool.add(places)
+        self._add(places, items)

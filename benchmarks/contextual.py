@@ -1,0 +1,335 @@
+"""Clicks and times where people and items have features, beside bayesianbandits, mabwiser and VowpalWabbit, in one run.
+
+``python benchmarks/contextual.py [--data FOLDER] [--runs 3] --results FILE``: half an hour the first time, nearly all
+of it the other libraries'. Runs are kept in ``--out``; begun again there, it goes on where it ended. All meet the
+same people, items and clicks: the other libraries live in a process and an environment of their own, and the one site
+of this project asks them to fill its pages. Each has the settings of its documents, and one that suits such problems:
+
+- mabwiser, LinUCB: a ridge regression an item on the person's features; α = 1 as by default, and 0.1.
+- bayesianbandits: Thompson sampling with a learner an item, as in its first example; and one logistic learner for all,
+  of person, item and their crosses (with a weight of its own for each item, up to 100 items).
+- VowpalWabbit: conditional contextual bandits (its method for pages of slots), ``-q UA``, each item's name a feature;
+  its ε-greedy default, and ``--squarecb``.
+
+Clicks are expected ones, by the true rates of what was shown: less noise, and the same where rewards are certain, as in
+jester and coat. Times are of the library's own calls, processor time on one thread, the median of some pages.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pickle
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from _results import Results
+from _timing import console, show, verdict
+from hellinger import figures
+from hellinger.lab._block import Setting
+from hellinger.lab._ratio import paired_ratio
+from hellinger.lab.contextual import Contender, ContextRun, play_pages, run_seed
+from hellinger.lab.datasets import load_problem
+from hellinger.world.contextual import ContextualProblem, PagePlayer
+from hellinger.world.runs import local, run
+
+HERE = Path(__file__).parent
+PEERS = HERE.parent / ".venv-contextual"
+PYTHON = str(PEERS / "bin" / "python")
+RUNS = 3
+MARKS = (100, 200, 500)
+"""Pages at which clicks are counted; four times as many of headlines, which are clicked once in fifty times."""
+ITEMS = (100, 1000, 10_000)
+EDITION = 1
+"""Of contextual_peers.py: to be raised where its players change, so that their kept runs are not taken."""
+TIMED = 12
+"""Pages timed; the first third warms up."""
+
+PEER_KINDS: dict[str, tuple[str, dict[str, Any]]] = {
+    "mabwiser, LinUCB, α = 1": ("MabwiserLinUCB", {"alpha": 1.0}),
+    "mabwiser, LinUCB, α = 0.1": ("MabwiserLinUCB", {"alpha": 0.1}),
+    "bayesianbandits, a learner an item": ("BayesianThompson", {}),
+    "bayesianbandits, shared": ("BayesianHybrid", {"own": 100}),
+    "VowpalWabbit, ε-greedy": ("VowpalWabbit", {"options": "-q UA"}),
+    "VowpalWabbit, SquareCB": ("VowpalWabbit", {"options": "-q UA --squarecb"}),
+}
+MODEL, GROUPS = "cold-start(model=logistic)", "cold-start(groups=true)"
+OURS = {
+    "jester": MODEL,
+    "coat": MODEL,
+    "upworthy(items=100, arrivals=20, impressions=20)": GROUPS,
+    "synthetic(items=300)": MODEL,
+}
+"""Problems, and what a user would be told to take there: groups where the people are unknown."""
+BESIDE = (MODEL, "cold-start(model=logistic(scale=0.1))", "cold-start", "thompson")
+
+
+def marks(spec: str) -> tuple[int, ...]:
+    """Checkpoints of a problem."""
+    return tuple(4 * mark for mark in MARKS) if spec.startswith("upworthy") else MARKS
+
+
+class PeerPlayer(PagePlayer):
+    """A player in another process."""
+
+    def __init__(self, problem: ContextualProblem, kind: str, settings: dict[str, Any]) -> None:
+        super().__init__(problem)
+        alone = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+        command = [PYTHON, str(HERE / "contextual_peers.py")]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=alone)
+        site = problem.site
+        days = 4 * MARKS[-1] * site.slots // site.day + 1 if site.arrivals else 0
+        items = [dict(each) for each in problem.features[: site.items + site.arrivals * days]]
+        for features, group in zip(items, problem.groups, strict=False):
+            if group not in features.values():
+                features["group"] = group
+        self._send(kind, [dict(each) for each in problem.contexts], items, site.items, settings)
+
+    def _send(self, *words: Any) -> None:
+        assert self._process.stdin is not None
+        pickle.dump(words, self._process.stdin)
+        self._process.stdin.flush()
+
+    def _get(self) -> Any:
+        assert self._process.stdout is not None
+        return pickle.load(self._process.stdout)
+
+    def fill(self, person: int, slots: int, free: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+        self._send("fill", person, slots, np.flatnonzero(free))
+        places: npt.NDArray[np.int64] = self._get()
+        return places
+
+    def learn(
+        self, places: npt.NDArray[np.int64], rewards: npt.NDArray[np.float64], people: npt.NDArray[np.int64]
+    ) -> None:
+        self._send("learn", int(people[0]), places, rewards)
+
+    def renew(self, places: npt.NDArray[np.int64], items: npt.NDArray[np.int64]) -> None:
+        super().renew(places, items)
+        self._send("renew", places, items)
+
+    def end(self) -> dict[str, list[float]]:
+        """Seconds of each page filled and of each page learned from."""
+        self._send("end")
+        took: dict[str, list[float]] = self._get()
+        self._process.wait()
+        return took
+
+
+class PeerOutcome(NamedTuple):
+    expected: npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class PeerRun:
+    """A run of another library; it does not depend on this one's sources, so its key does not either."""
+
+    name: str
+    problem: str
+    data: str | None
+    digest: str
+    number: int
+
+    lasting: ClassVar[bool] = True
+
+    @property
+    def steps(self) -> int:
+        return marks(self.problem)[-1]
+
+    @property
+    def key(self) -> str:
+        words = (EDITION, PEER_KINDS[self.name], self.digest, self.number, marks(self.problem))
+        return sha256(repr(words).encode()).hexdigest()[:32]
+
+    def empty(self) -> PeerOutcome:
+        return PeerOutcome(np.zeros(len(marks(self.problem))))
+
+    def play(self) -> PeerOutcome:
+        problem = load_problem(self.problem, self.data)
+        player = PeerPlayer(problem, *PEER_KINDS[self.name])
+        outcome = play_pages(problem, player, marks(self.problem), seed=run_seed(0, self.number))
+        player.end()
+        return PeerOutcome(outcome.expected)
+
+
+def install() -> None:
+    """Build the other libraries' environment, once."""
+    if not (PEERS / "ready").exists():
+        console.print("Installing bayesianbandits, mabwiser and VowpalWabbit for comparison …")
+        subprocess.run([sys.executable, "-m", "venv", str(PEERS)], check=True)
+        words = ["-m", "pip", "install", "--quiet", "--requirement", str(HERE / "contextual_peers.txt")]
+        subprocess.run([PYTHON, *words], check=True)
+        (PEERS / "ready").touch()
+
+
+Clicks = dict[tuple[str, str], npt.NDArray[np.float64]]
+"""By problem and contender: a row a run, a column a mark."""
+
+
+def clicks(data: str, runs: int, jobs: int, kept: Path) -> Clicks:
+    """Everybody on every problem."""
+    tasks: list[PeerRun | ContextRun] = []
+    for number in range(runs):
+        for spec in OURS:
+            made = load_problem(spec, where := None if spec.startswith("synthetic") else data)
+            setting = Setting(marks(spec)[-1], 0, 0, "random", made.site.slots)
+            ours = [Contender("oracle", ""), *(Contender.read(each) for each in dict.fromkeys((*BESIDE, OURS[spec])))]
+            tasks += [
+                ContextRun(each, spec, where, made.digest, setting, marks(spec), len(made.features), number)
+                for each in ours
+            ]
+            tasks += [PeerRun(name, spec, where, made.digest, number) for name in PEER_KINDS]
+    found: Clicks = {}
+    began, told = time.monotonic(), 0.0
+
+    def tell(done: int, total: int) -> None:
+        nonlocal told
+        if time.monotonic() - told > 30:
+            told = time.monotonic()
+            console.print(f"[dim]{done / total:.0%} of the pages, {(told - began) / 60:.0f} minutes[/]")
+
+    for task, outcome in run(tasks, local(jobs, processes=True), resume=kept, progress=tell):
+        name = task.name if isinstance(task, PeerRun) else task.contender.spec
+        assert isinstance(task.problem, str)
+        found.setdefault((task.problem, name), np.zeros((runs, len(MARKS))))[task.number] = outcome.expected
+    return found
+
+
+class Times(NamedTuple):
+    """Milliseconds: a page filled, and an impression learned from."""
+
+    decision: float
+    update: float
+
+
+def times(name: str, items: int) -> Times:
+    """A few pages of a made-up problem."""
+    problem = load_problem(f"synthetic(items={items}, people=200)")
+    if name in PEER_KINDS:
+        peer = PeerPlayer(problem, *PEER_KINDS[name])
+        play_pages(problem, peer, [TIMED], seed=0)
+        took = peer.end()
+    else:
+        player = Contender.read(name).player(problem, 0)
+        took = watched(player)
+        play_pages(problem, player, [20 * TIMED], seed=0)
+    decision, update = (float(np.median(took[what][len(took[what]) // 3 :])) * 1e3 for what in ("fill", "learn"))
+    return Times(decision, update / problem.site.slots)
+
+
+def watched(player: PagePlayer) -> dict[str, list[float]]:
+    """Note how long each call of a player takes."""
+    took: dict[str, list[float]] = {"fill": [], "learn": []}
+
+    def timed(what: str, function: Any) -> Any:
+        def call(*arguments: Any) -> Any:
+            started = time.thread_time()
+            answer = function(*arguments)
+            took[what].append(time.thread_time() - started)
+            return answer
+
+        return call
+
+    for what in took:
+        setattr(player, what, timed(what, getattr(player, what)))
+    return took
+
+
+def spelled(milliseconds: float) -> str:
+    """Three digits, as µs, ms or s."""
+    if milliseconds < 1:
+        return f"{milliseconds * 1e3:.3g} µs"
+    return f"{milliseconds:.3g} ms" if milliseconds < 1e3 else f"{milliseconds / 1e3:.3g} s"
+
+
+def report_clicks(found: Clicks, results: Results) -> None:
+    """A table for each problem, and the least lead over anybody."""
+    least: list[tuple[float, str]] = []
+    panels: list[figures.SharePanel] = []
+    for spec in OURS:
+        ours = found[spec, OURS[spec]]
+        rows: list[tuple[str, ...]] = []
+        means = {name: clicked.mean(axis=0) for (where, name), clicked in found.items() if where == spec}
+        for name, _ in sorted(means.items(), key=lambda each: -float(each[1][-1])):
+            theirs = found[spec, name]
+            cells = [f"{value:,.0f}" for value in theirs.mean(axis=0)]
+            ratio = ""
+            if name not in (OURS[spec], "oracle"):
+                value, low, high = paired_ratio(ours[:, -1].tolist(), theirs[:, -1].tolist())
+                ratio = f"{value:.2f} ({low:.2f} … {high:.2f})"
+            if name in PEER_KINDS:
+                leads = ours.mean(axis=0)[1:] / theirs.mean(axis=0)[1:]
+                least.append((float(leads.min()), f"{spec}, {name}, {marks(spec)[1 + int(leads.argmin())]:,} pages"))
+            shown = f"`{name}`" if name not in PEER_KINDS and name != "oracle" else name
+            rows.append((f"**{shown}**" if name == OURS[spec] else shown, *cells, ratio))
+        lines = {
+            name: np.column_stack([marks(spec), means[name] / means["oracle"]])
+            for name in (MODEL, GROUPS, *BESIDE, *PEER_KINDS)
+            if name in means
+        }
+        panels.append(figures.SharePanel(spec.partition("(")[0], lines))
+        columns = ("", *(f"{mark:,} pages" for mark in marks(spec)), f"ours ÷ this, at {marks(spec)[-1]:,}")
+        show(f"Clicks, {spec}", columns, rows)
+        results.table(spec.partition("(")[0], columns, rows)
+    drawn = {"of": "the oracle's", "first": MODEL, "columns": 2, "traffic": "pages"}
+    results.picture("contextual", "draw_shares", panels=panels, **drawn)
+    ahead = sum(value > 1 for value, _ in least)
+    console.print(f"Ahead at every checkpoint after the first: {ahead} of {len(least)} (data set × peer)")
+    for value, where in sorted(least)[:6]:
+        console.print(f"least lead: {value:.3f}, {where}")
+    results.value("pairs", len(least))
+    results.value("ahead", ahead)
+    results.value("behind", "; ".join(where for value, where in sorted(least) if value <= 1) or "none")
+
+
+def report_times(results: Results, ours: Sequence[str]) -> None:
+    """Decisions and updates at each number of items."""
+    found = {(name, items): times(name, items) for items in ITEMS for name in (*ours, *PEER_KINDS)}
+    rows = []
+    for name in (*ours, *PEER_KINDS):
+        cells = [spelled(found[name, items].decision) for items in ITEMS]
+        cells += [spelled(found[name, items].update) for items in ITEMS]
+        rows.append((f"`{name}`" if name in ours else name, *cells))
+    columns = ("", *(f"a page of {n:,}" for n in ITEMS), *(f"an update, {n:,}" for n in ITEMS))
+    show("Processor time on one thread, pages of ten slots", columns, rows)
+    results.table("times", columns, rows)
+    fastest = min((found[name, ITEMS[-1]].decision, name) for name in PEER_KINDS)
+    for name in ours:
+        ratio = fastest[0] / found[name, ITEMS[-1]].decision
+        console.print(f"{name} against {fastest[1]}: ", verdict(ratio, 20))
+    results.value("fastest", fastest[1])
+    results.value("speed", fastest[0] / found[ours[0], ITEMS[-1]].decision, "times")
+
+
+def _command(runs: int) -> str:
+    """The command, wherever the data are."""
+    return "python benchmarks/contextual.py --data data" + (f" --runs {runs}" if runs != RUNS else "")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", default="data", help="folder with the folders jester, coat and upworthy")
+    parser.add_argument("--runs", type=int, default=RUNS)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--out", type=Path, default=Path("build/contextual"), help="folder of finished runs")
+    Results.option(parser)
+    options = parser.parse_args()
+    install()
+    results = Results(options.results, _command(options.runs))
+    results.value("runs", options.runs)
+    report_times(results, (MODEL, "cold-start"))
+    report_clicks(clicks(options.data, options.runs, options.jobs, options.out), results)
+    results.write()
+
+
+if __name__ == "__main__":
+    main()
