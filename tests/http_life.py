@@ -248,7 +248,10 @@ class HttpLife:
         names = rng.choice([["one", "two"], ["one", "two"], ["one", "two", "three"], ["one"]])
         body: dict[str, Any] = {"weights": {name: rng.choice([1, 2, 9]) for name in names}}
         if "three" in names or rng.random() < 0.3:
-            body["variants"] = {"three": rng.choice(["ucb1", "cold-start"]), "two": "ucb1"}
+            body["variants"] = {
+                "three": rng.choice(["ucb1", "cold-start", "cold-start(model=logistic)"]),
+                "two": "ucb1",
+            }
         return service.post("/v1/experiments/main/phases", body).status
 
     def _start_or_end(self, rng: random.Random, service: Service) -> int:

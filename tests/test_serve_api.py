@@ -115,6 +115,8 @@ WRONG_FEATURES: list[tuple[Any, int, list[str]]] = [
     ({"a": {"b": 1}}, 422, ["'a' must be a finite number, true or false, text, or a list of texts"]),
     ({"a": ["x", 1]}, 422, ["'a' must be"]),
     ({"a": 10**400}, 422, ["'a' must be"]),
+    ({"a": "x" * 201}, 422, ["a category has at most 200 characters"]),
+    ({"a" * 101: 1}, 422, ["a feature's key must be"]),
     ({f"f{n}": 1 for n in range(4)}, 413, ["at most 3 entries, but got 4"]),
     ({"a": "x" * 100}, 413, ["at most 100 bytes of JSON (max_features_bytes), but got 108"]),
 ]

@@ -221,6 +221,19 @@ def test_an_item_is_placed_once_and_removed_once() -> None:
     assert again.members == model.members
 
 
+def test_what_no_model_can_take_says_nothing() -> None:
+    """It cannot come in, but a log may have it: folding it must not fail."""
+    copy = Copy(Log(), variants={"one": "ucb1"}, seed=1)
+    begin(copy, {"one": SPEC})
+    copy.add("a", "b", features={"word": "x" * 1000, "list": ["y"] * 1000})
+    draft = copy.rank(2)
+    body = draft.event.body[:-1] + ',"context":{"word":"' + 1000 * "x" + '"}}'
+    copy.drafts[-1] = draft.event._replace(body=body), draft.fields
+    copy.flush()
+    copy.check()
+    assert copy.desk.ledger.models.of["one"].pool.effects() == []
+
+
 # Over HTTP ---------------------------------------------------------------------------------------------
 
 

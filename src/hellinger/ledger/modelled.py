@@ -20,7 +20,7 @@ import orjson
 
 from hellinger import models
 from hellinger._spec import format_spec, parse_spec
-from hellinger.errors import require
+from hellinger.errors import InputError, require
 from hellinger.ledger.numbering import Names
 from hellinger.policies import Prior, policy
 from hellinger.pool import Pool
@@ -246,4 +246,12 @@ def warm(spec: str, model: str | None) -> None:
 
 
 def _read(features: str | None) -> dict[str, Any]:
-    return {} if features is None else orjson.loads(features)
+    """Features or a context; nothing where a model cannot take them, as another version may have let them pass."""
+    if features is None:
+        return {}
+    found: dict[str, Any] = orjson.loads(features)
+    try:
+        models.check_features(found)
+    except InputError:
+        return {}
+    return found

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from hellinger._jit import helper, jit
 from hellinger._numerics import bhattacharyya_trials
 from hellinger.errors import InputError, require
-from hellinger.policies.shares import MOST_LEVELS, GroupSums, fit_shares, mark_of, sample
+from hellinger.policies.shares import MOST_LEVELS, GroupSums, fit_shares, mark_of, sample, thinned
 
 __all__ = ["NOTHING", "Learned", "Path", "Prior", "fit_beta", "fit_prior", "learn", "next_fit", "tag_path"]
 
@@ -327,17 +327,18 @@ def fit_prior(
     numbers = np.asarray(groups)
     in_range = numbers.shape == s.shape and bool(((numbers >= 0) & (numbers < len(paths))).all())
     require(in_range, "each item has the number of a group", groups=numbers.shape, paths=len(paths))
-    shown = n > 0
     places, tree = group_tree(paths, departed)
-    return with_shares(prior, s[shown], n[shown], places[numbers[shown]], tree)
+    leaf = places[numbers]
+    drawn = sample(n, leaf, tree)
+    return with_shares(prior, s[drawn], n[drawn], leaf[drawn], tree)
 
 
 def with_shares(prior: Prior, s: Floats, n: Floats, leaf: npt.NDArray[np.int64], tree: GroupSums) -> Prior:
-    """The same prior, with what groups tell about these items."""
-    if not (leaf >= 0).any():
+    """The same prior, with what groups tell about these items, all of which have impressions."""
+    if not leaf.size:
         return prior
-    drawn = sample(s, n, leaf, tree)
-    s, n, leaf = s[drawn], n[drawn], leaf[drawn]
+    s, n, leaf = thinned(s, n, leaf, tree)
+    leaf, tree = tree.above(leaf)
     a, b = fit_beta(s, n, np.ones(s.size))
     return prior._replace(shares=fit_shares(s, n, leaf, tree, a / (a + b), a + b))
 

@@ -26,16 +26,18 @@ import numpy.typing as npt
 
 from hellinger._jit import helper, inline, jit
 
-__all__ = ["MOST_LEVELS", "GroupSums", "fit_shares", "likelihood", "mark_of", "sample"]
+__all__ = ["MOST_LEVELS", "SAMPLE", "GroupSums", "bits_for", "fit_shares", "likelihood", "mark_of", "sample", "thinned"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 MOST_LEVELS = 8
+_FAVOUR = 3.0
+"""Logarithm of how much more likely it is held beforehand that groups tell everything than that they tell nothing."""
 _LEAST_GAIN = 0.1
 """Logarithm of how many times more likely the items must be with shares than without, for each level."""
 _MOST_SHARE = 0.98
-_SAMPLE = 16384
+SAMPLE = 16384
 """So many items with impressions suffice for the fit; where there are more, whole groups are drawn by their marks."""
 
 
@@ -58,6 +60,19 @@ class GroupSums(NamedTuple):
     items: Floats
     impressions: Floats
     rewards: Floats
+
+    def above(self, leaf: Ints) -> tuple[Ints, GroupSums]:
+        """The tree of these groups and all above them alone, and where in it each of these is."""
+        used = np.unique(leaf)
+        while True:
+            over = self.parent[used]
+            more = np.union1d(used, over[over >= 0])
+            if more.size == used.size:
+                break
+            used = more
+        parent = np.where(self.parent[used] >= 0, np.searchsorted(used, self.parent[used]), -1)
+        rest: Any = (column[used] for column in self[1:])
+        return np.searchsorted(used, leaf), GroupSums(parent, *rest)
 
 
 def mark_of(path: tuple[str, ...]) -> int:
@@ -157,7 +172,7 @@ def fit_shares(s: Floats, n: Floats, leaf: Ints, tree: GroupSums, mean: float, s
     def value(level: int, share: float) -> float:
         tried = shares.copy()
         tried[level] = share
-        return likelihood(s, n, leaf, tree, mean, strength, tried)
+        return likelihood(s, n, leaf, tree, mean, strength, tried) + _FAVOUR * float(tried.sum())
 
     none = best = likelihood(s, n, leaf, tree, mean, strength, shares)
     for _ in range(1 if levels == 1 else 2):
@@ -181,17 +196,26 @@ def fit_shares(s: Floats, n: Floats, leaf: Ints, tree: GroupSums, mean: float, s
     return tuple(found) if gain >= _LEAST_GAIN * len(found) else ()
 
 
-def sample(s: Floats, n: Floats, leaf: Ints, tree: GroupSums) -> Ints:
-    """Positions of the items of some groups, or of some items where these have too many; of all if they are few."""
-    if s.size <= _SAMPLE:
-        return np.arange(s.size)
-    mark = np.where(leaf >= 0, tree.mark[leaf], -1)  # items without a group tell nothing about shares
-    bits = (s.size // _SAMPLE).bit_length()
-    drawn = np.empty(0, np.int64)
-    while drawn.size < _SAMPLE // 2 and bits >= 0:  # groups may be few and large
-        drawn = np.flatnonzero(mark % (1 << bits) == 0)
+def bits_for(items: int) -> int:
+    """By how many bits of their marks groups are drawn, where they have so many items."""
+    return (items // SAMPLE).bit_length()
+
+
+def sample(n: Floats, leaf: Ints, tree: GroupSums) -> Ints:
+    """Positions of the items with impressions of some groups, of all groups where items are few."""
+    shown = np.flatnonzero((leaf >= 0) & (n > 0))
+    bits = bits_for(int((leaf >= 0).sum()))
+    mark = tree.mark[leaf[shown]]
+    while True:
+        drawn: Ints = shown[mark % (1 << bits) == 0]
+        if drawn.size >= SAMPLE // 2 or bits == 0:  # groups may be few and large, or seldom shown
+            return drawn
         bits -= 1
-    if drawn.size > 2 * _SAMPLE:
-        order = np.lexsort((s[drawn], n[drawn], mark[drawn]))
-        drawn = drawn[order[:: drawn.size // _SAMPLE]]
-    return drawn
+
+
+def thinned(s: Floats, n: Floats, leaf: Ints, tree: GroupSums) -> tuple[Floats, Floats, Ints]:
+    """These items, or every so many of them where even those of a sample are too many."""
+    if s.size <= 4 * SAMPLE:
+        return s, n, leaf
+    order = np.lexsort((s, n, tree.mark[leaf]))[:: s.size // SAMPLE]
+    return s[order], n[order], leaf[order]

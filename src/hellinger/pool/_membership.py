@@ -12,7 +12,7 @@ from hellinger._arrays import grown
 from hellinger._jit import entry
 from hellinger.errors import InputError, require
 from hellinger.policies import Path, Prior, tag_path
-from hellinger.policies.shares import MOST_LEVELS, GroupSums, mark_of
+from hellinger.policies.shares import MOST_LEVELS, SAMPLE, GroupSums, bits_for, mark_of
 from hellinger.pool import _tree
 from hellinger.pool._layout import NONE
 from hellinger.pool._store import Floats, ItemStore, Slots
@@ -100,17 +100,23 @@ class Membership:
             prior.a / prior.strength, prior.strength, shares / prior.strength, rest / prior.strength, scale
         )
         self.table = _tree.class_table(prior.a / prior.strength, prior.strength, CLASSES + self._owned)
-        kin, knots = self._arrays.kin[: len(store)], self._arrays.knots[: len(self.paths)]
-        kin["w"] = kin["y"] = 0
-        for column in ("w", "y", "told", "told_y"):
-            knots[column] = 0
-        used = np.array(sorted(self._number.values()), np.int32)
-        self.revise(store, np.flatnonzero(kin["knot"] != NONE), used)
+        self.table[0] = prior[:2]
+        moved = _tree.refresh(
+            self._arrays,
+            store.state.items,
+            self._levels,
+            self.table,
+            self._used(),
+            min(len(store), self._arrays.kin.size),
+        )
+        store.settle(self._arrays.moved[:moved].copy())
 
     def revise(self, store: ItemStore, slots: Slots, knots: Knots = _NO_KNOTS) -> None:
         """Bring priors up to date after these items' counts and these groups have changed."""
         if self._levels is None:
             return
+        if slots.size and int(slots.max()) >= self._arrays.kin.size:  # items beyond were never of a group
+            slots = slots[slots < self._arrays.kin.size]
         query = self._arrays, store.state.items, self._levels, self.table, slots, knots
         if self._revise is None:
             self._revise = entry(_tree.revise, *query)
@@ -205,20 +211,34 @@ class Membership:
 
     # The fit ------------------------------------------------------------------------------------------
 
-    def leaves(self, count: int) -> Slots:
-        """The group of each of so many items, by number."""
-        found: Slots = self._arrays.kin["knot"][:count].astype(np.int64)
-        return found
+    def sample(self, store: ItemStore) -> tuple[Slots, Slots]:
+        """Places of the items that shares are fitted to, those that :func:`~hellinger.policies.shares.sample` chooses.
+
+        With the group of each, by number.
+        """
+        tree, used = self._arrays, self._used()
+        bits = bits_for(int(tree.knots["items"][used].sum()))
+        drawn = np.empty(4 * SAMPLE, np.int64)
+        while True:
+            size = _tree.sampled(tree, store.state.items, used, bits, drawn)
+            if size > drawn.size:
+                drawn = np.empty(size, np.int64)
+            elif size >= SAMPLE // 2 or bits == 0:
+                break
+            else:
+                bits -= 1
+        drawn = drawn[:size]
+        return drawn, tree.kin["knot"][drawn].astype(np.int64)
+
+    def _used(self) -> Knots:
+        """The numbers of all groups."""
+        return np.array(list(self._number.values()), np.int32)
 
     def sums(self, scale: float) -> GroupSums:
         """The tree for a fit."""
         knots = self._arrays.knots[: len(self.paths)]
-        free = np.array([path is None for path in self.paths], np.bool_)
-        depth = np.where(free, 0, knots["depth"]).astype(np.int64)
-        gone = np.where(free, 0.0, knots["gone"])
-        n, s = (np.where(free, 0.0, knots[column] * scale) for column in ("gone_n", "gone_s"))
-        parent = np.where(free, NONE, knots["parent"]).astype(np.int64)
-        return GroupSums(parent, depth, knots["mark"].copy(), gone, n, s)
+        parent, depth, mark = (knots[column].astype(np.int64) for column in ("parent", "depth", "mark"))
+        return GroupSums(parent, depth, mark, knots["gone"].copy(), knots["gone_n"] * scale, knots["gone_s"] * scale)
 
     # State --------------------------------------------------------------------------------------------
 
@@ -255,9 +275,11 @@ class Membership:
         for column in ("gone_n", "gone_s"):
             self._arrays.knots[column] *= scale
 
-    def memory(self) -> int:
-        """Bytes held, names not counted."""
-        return sum(int(array.nbytes) for array in (*self._arrays, self.table)) if self._number else 0
+    def memory(self, count: int) -> int:
+        """Bytes in use with so many items, names not counted."""
+        if not self._number:
+            return 0
+        return int(count * (KIN.itemsize + 8) + len(self.paths) * (KNOT.itemsize + 4) + self.table.nbytes)
 
     def explain(self) -> str:
         """The prior in words; nothing where none is learned."""

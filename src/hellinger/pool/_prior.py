@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from hellinger.policies import Prior, fit_prior
 from hellinger.policies.prior import with_shares
 from hellinger.pool._layout import OWNER_SHIFT
@@ -22,7 +24,7 @@ def fit(store: ItemStore, members: Membership, scale: float = 1.0) -> Prior:
         prior = fit_prior(items["s"] * scale, store.pulls * scale)
     if not len(members):
         return prior
-    shown = items["n"] > 0
-    s, n = items["s"][shown], store.pulls[shown]
-    leaves = members.leaves(len(store))[shown]
+    drawn, leaves = members.sample(store)
+    s = items["s"][drawn]
+    n = np.maximum(items["n"][drawn], s)  # priors are of clicks: see LIMIT
     return with_shares(prior, s * scale, n * scale, leaves, members.sums(scale))

@@ -5,9 +5,9 @@ impressions), so that a sum does not depend on the order in which it came about:
 counts, the groups and the pool's prior, whatever has happened before.
 
 So that items still share cells, priors are rounded to *classes*, which are the strata of the cells: the odds of the
-mean to a 16th of an octave around the whole pool's, the strength to a quarter of an octave above the pool's. An item of
-a group of which nothing is known has exactly the prior of an item without a group. What a group learns from those above
-it is rounded in the same way, twice as finely, so that an event seldom reaches its relatives. A group of very many
+mean to an eighth of an octave around the whole pool's (a quarter below it, a 32nd far above), the strength to an octave
+above the pool's. An item of a group of which nothing is known has exactly the prior of an item without a group. What a
+group learns from those above it is rounded too, so that an event seldom reaches its relatives. A group of very many
 items has a stratum of its own, whose prior is exact and common to all of them: an event there moves nobody.
 """
 
@@ -33,7 +33,9 @@ __all__ = [
     "compact",
     "join",
     "leave",
+    "refresh",
     "revise",
+    "sampled",
 ]
 
 Floats = npt.NDArray[np.float64]
@@ -41,8 +43,12 @@ Slots = npt.NDArray[np.int64]
 
 _UNIT = 65536.0
 _OCTAVES = 8
-_MEAN_STEPS, _STRENGTH_STEPS = 16, 4
-_MEANS, _STRENGTHS = 2 * _OCTAVES * _MEAN_STEPS + 1, 6 * _STRENGTH_STEPS + 1
+_FINE_MEAN, _FINE_STRENGTH = 32, 8
+"""Steps in an octave of what a group learns from the one above."""
+_BELOW, _NEAR, _BEYOND = 4, 8, 32
+"""Steps in an octave of the classes of means: below the pool's, up to an octave above it, and beyond: the best."""
+_TOP = _NEAR + (_OCTAVES - 1) * _BEYOND
+_MEANS, _STRENGTHS = _TOP + 1 + _OCTAVES * _BELOW, 7
 CLASSES = _MEANS * _STRENGTHS
 """Strata that are classes, the first of them that of the pool's own prior; strata of single groups follow."""
 CROWD = 4096
@@ -119,20 +125,21 @@ def class_table(mean: float, strength: float, rows: int) -> Floats:
     """Pseudo-counts a and a + b of every class, and room for so many rows in all."""
     table = np.zeros((max(rows, CLASSES), 2))
     number = np.arange(CLASSES)
-    p = strength * 2.0 ** ((number // _MEANS) / _STRENGTH_STEPS)
-    step = number % _MEANS
-    octaves = np.where(step % 2 == 1, (step + 1) // 2, -(step // 2)) / _MEAN_STEPS
+    p, step = strength * 2.0 ** (number // _MEANS), number % _MEANS
+    octaves = np.where(step <= _NEAR, step / _NEAR, 1.0 + (step - _NEAR) / _BEYOND)
+    octaves = np.where(step > _TOP, (_TOP - step) / _BELOW, octaves)
     odds = 2.0**octaves * mean / (1.0 - mean)
     table[:CLASSES, 0], table[:CLASSES, 1] = p * odds / (1.0 + odds), p
+    table[0] = mean * strength, strength
     return table
 
 
 @inline
-def _odds_step(m: float, mean: float, steps: int) -> int:
-    """How many steps the odds of m are above those of the mean."""
+def _octaves(m: float, mean: float) -> float:
+    """How many octaves the odds of m are above those of the mean."""
     m = min(max(m, 1e-9), 1.0 - 1e-9)
     octaves = math.log2(m * (1.0 - mean) / (mean * (1.0 - m)))
-    return math.floor(min(max(octaves, -float(_OCTAVES)), float(_OCTAVES)) * steps + 0.5)
+    return min(max(octaves, -float(_OCTAVES)), float(_OCTAVES))
 
 
 @inline
@@ -143,11 +150,14 @@ def _mean_of(step: int, mean: float, steps: int) -> float:
 
 @inline
 def _class(m: float, p: float, mean: float, strength: float) -> int:
-    """The stratum of a prior; that of the pool's own is 0, of means above it odd, of those below even."""
-    step = _odds_step(m, mean, _MEAN_STEPS)
-    place = 2 * step - 1 if step > 0 else -2 * step
-    more = math.floor(math.log2(max(p / strength, 1.0)) * _STRENGTH_STEPS + 0.5)
-    return min(more, _STRENGTHS - 1) * _MEANS + place
+    """The stratum of a prior: that of the pool's own is 0, means above it follow, and then those below."""
+    x = _octaves(m, mean)
+    if x >= 1.0:
+        place = _NEAR + math.floor((x - 1.0) * _BEYOND + 0.5)
+    else:
+        place = math.floor(x * (_NEAR if x > 0.0 else _BELOW) + 0.5)
+    more = math.floor(math.log2(max(p / strength, 1.0)) + 0.5)
+    return min(more, _STRENGTHS - 1) * _MEANS + (place if place >= 0 else _TOP - place)
 
 
 @inline
@@ -240,15 +250,21 @@ def compact(tree: TreeArrays, falling: Slots, count: int) -> None:
 
 
 @inline
+def _news(item: Any, scale: float, own: float) -> Any:
+    """What an item tells its group, and the same times its mean, in units; ``own``: its variance within the group."""
+    n = max(item["n"], item["s"]) * scale  # priors are of clicks: see LIMIT
+    if not n > 0.0:
+        return 0, 0
+    weight = _message(n, own)
+    return math.floor(weight * _UNIT + 0.5), math.floor(weight * (item["s"] * scale / n) * _UNIT + 0.5)
+
+
+@inline
 def _tell(tree: TreeArrays, items: Any, levels: Levels, i: int) -> None:
     """Let an item's group know its present counts."""
     kin = tree.kin[i]
     knot = tree.knots[kin["knot"]]
-    n, w, y = max(items[i]["n"], items[i]["s"]) * levels.scale, 0, 0
-    if n > 0.0:
-        weight = _message(n, levels.rest[knot["depth"]])
-        w = math.floor(weight * _UNIT + 0.5)
-        y = math.floor(weight * (items[i]["s"] * levels.scale / n) * _UNIT + 0.5)
+    w, y = _news(items[i], levels.scale, levels.rest[knot["depth"]])
     knot["w"] += w - kin["w"]
     knot["y"] += y - kin["y"]
     kin["w"], kin["y"] = w, y
@@ -286,8 +302,8 @@ def _above(levels: Levels, knot: Any) -> Any:
     """Mean and worth in impressions of what a group's prior is, by what lies above."""
     if knot["parent"] == NONE:
         return levels.mean, 1.0 / max(levels.v[knot["depth"]], 1e-12)
-    mean = _mean_of(knot["mean"], levels.mean, 2 * _MEAN_STEPS)
-    known = levels.strength * 2.0 ** (knot["known"] / (2 * _STRENGTH_STEPS))
+    mean = _mean_of(knot["mean"], levels.mean, _FINE_MEAN)
+    known = levels.strength * 2.0 ** (knot["known"] / _FINE_STRENGTH)
     return mean, 1.0 / (1.0 / known + levels.v[knot["depth"]])
 
 
@@ -302,12 +318,26 @@ def _learn_above(tree: TreeArrays, levels: Levels, g: int) -> bool:
         w -= knot["told"] / _UNIT
         y -= knot["told_y"] / _UNIT
     k = worth + max(w, 0.0)
-    step = _odds_step((worth * mean + y) / k, levels.mean, 2 * _MEAN_STEPS)
-    known = math.floor(math.log2(min(k / levels.strength, 1e9)) * (2 * _STRENGTH_STEPS) + 0.5)
+    step = math.floor(_octaves((worth * mean + y) / k, levels.mean) * _FINE_MEAN + 0.5)
+    known = math.floor(math.log2(min(k / levels.strength, 1e9)) * _FINE_STRENGTH + 0.5)
     if step == knot["mean"] and known == knot["known"]:
         return False
     knot["mean"], knot["known"] = step, known
     return True
+
+
+@inline
+def _own_row(table: Floats, stratum: int, k: float, ky: float, own: float) -> None:
+    """The prior of a group that has a stratum of its own, from what is known of it (and the same times the mean)."""
+    m, p = ky / k, 1.0 / (1.0 / k + own)
+    table[stratum, 0], table[stratum, 1] = min(max(m, 1e-9), 1.0 - 1e-9) * p, p
+
+
+@inline
+def _item_class(levels: Levels, k: float, ky: float, own: float, told: int, told_y: int) -> int:
+    """The stratum of an item, from what is known of its group, without what it told itself."""
+    k -= told / _UNIT
+    return _class((ky - told_y / _UNIT) / k, 1.0 / (1.0 / k + own), levels.mean, levels.strength)
 
 
 @inline
@@ -317,27 +347,83 @@ def _assign(tree: TreeArrays, items: Any, levels: Levels, table: Floats, g: int,
     mean, worth = _above(levels, knot)
     w, y = _known(levels, knot)
     own = levels.rest[knot["depth"]]
+    k, ky = worth + w, worth * mean + y
     stratum = 0
     if knot["stratum"] != NONE:
         stratum = knot["stratum"]
-        k = worth + w
-        m, p = (worth * mean + y) / k, 1.0 / (1.0 / k + own)
-        table[stratum, 0], table[stratum, 1] = min(max(m, 1e-9), 1.0 - 1e-9) * p, p
+        _own_row(table, stratum, k, ky, own)
     told_w, told_y = 1.0, -1.0
     i = knot["first"]
     while i != NONE:
         kin = tree.kin[i]
         if knot["stratum"] == NONE and (kin["w"] != told_w or kin["y"] != told_y):
             told_w, told_y = kin["w"], kin["y"]  # most members of most groups have told nothing
-            k = worth + w - told_w / _UNIT
-            m = (worth * mean + y - told_y / _UNIT) / k
-            stratum = _class(m, 1.0 / (1.0 / k + own), levels.mean, levels.strength)
+            stratum = _item_class(levels, k, ky, own, kin["w"], kin["y"])
         if items[i]["stratum"] != stratum:
             items[i]["stratum"] = stratum
             tree.moved[size] = i
             size += 1
         i = kin["next"]
     return size
+
+
+@brief
+def refresh(
+    tree: TreeArrays, items: Any, levels: Levels, table: Floats, knots: npt.NDArray[np.int32], count: int
+) -> Any:
+    """:func:`revise` after everything has changed: the same result, going through the items as they lie in memory.
+
+    ``knots`` are all groups. Members of one may lie far apart, and most of the time would be spent to wait for memory.
+    """
+    tree, items, table = _borrow(tree), borrowed(items), borrowed(table)
+    deepest = 0
+    for g in knots:
+        knot = tree.knots[g]
+        deepest = max(deepest, knot["depth"])
+        knot["w"] = knot["y"] = knot["told"] = knot["told_y"] = 0
+    told, own = np.zeros((tree.knots.size, 2), np.int64), np.zeros(tree.knots.size)
+    for g in knots:
+        own[g] = levels.rest[tree.knots[g]["depth"]]
+    for i in range(count):
+        g = tree.kin[i]["knot"]
+        if g != NONE:
+            w, y = _news(items[i], levels.scale, own[g])
+            tree.kin[i]["w"], tree.kin[i]["y"] = w, y
+            told[g, 0] += w
+            told[g, 1] += y
+    for g in knots:
+        tree.knots[g]["w"], tree.knots[g]["y"] = told[g, 0], told[g, 1]
+    for depth in range(deepest, 1, -1):
+        for g in knots:
+            if tree.knots[g]["depth"] == depth:
+                _pass_on(tree, levels, g)
+    for depth in range(2, deepest + 1):
+        for g in knots:
+            if tree.knots[g]["depth"] == depth:
+                _learn_above(tree, levels, g)
+    known = np.empty((tree.knots.size, 4))
+    for g in knots:
+        knot = tree.knots[g]
+        mean, worth = _above(levels, knot)
+        w, y = _known(levels, knot)
+        known[g, 0], known[g, 1], known[g, 2] = worth + w, worth * mean + y, own[g]
+        known[g, 3] = knot["stratum"]
+        if knot["stratum"] != NONE:
+            _own_row(table, knot["stratum"], known[g, 0], known[g, 1], known[g, 2])
+    moved = 0
+    for i in range(count):
+        kin = tree.kin[i]
+        g = kin["knot"]
+        if g == NONE:
+            continue
+        stratum = int(known[g, 3])
+        if stratum == NONE:
+            stratum = _item_class(levels, known[g, 0], known[g, 1], known[g, 2], kin["w"], kin["y"])
+        if items[i]["stratum"] != stratum:
+            items[i]["stratum"] = stratum
+            tree.moved[moved] = i
+            moved += 1
+    return moved
 
 
 @inline
@@ -401,3 +487,22 @@ def revise(
     for j in range(size):
         tree.knots[tree.noted[j]]["seen"] = 0
     return moved
+
+
+@brief
+def sampled(tree: TreeArrays, items: Any, used: npt.NDArray[np.int32], bits: int, out: Slots) -> Any:
+    """Write the items with impressions of groups whose marks end in so many zeros; returns how many there are."""
+    tree, items = _borrow(tree), borrowed(items)
+    size = 0
+    for g in used:
+        knot = tree.knots[g]
+        if knot["mark"] & ((1 << bits) - 1) != 0:
+            continue
+        i = knot["first"]
+        while i != NONE:
+            if items[i]["n"] > 0.0 or items[i]["s"] > 0.0:
+                if size < out.size:
+                    out[size] = i
+                size += 1
+            i = tree.kin[i]["next"]
+    return size

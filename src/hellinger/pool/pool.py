@@ -448,7 +448,7 @@ class Pool(Core, Generic[IdT]):
 
     def memory(self) -> int:
         """Bytes in use for the items, their ids themselves not counted."""
-        return self._store.memory() + self._members.memory()
+        return self._store.memory() + self._members.memory(len(self))
 
     # Learning -----------------------------------------------------------------------------------------
 

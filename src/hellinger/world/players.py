@@ -98,11 +98,15 @@ class CountsPlayer:
 
 
 class PoolPlayer:
-    """A :class:`~hellinger.Pool` whose ids are the places; a prior is fitted between two rankings, as it falls due."""
+    """A :class:`~hellinger.Pool` whose ids are the places; a prior is fitted between two rankings, as it falls due.
 
-    def __init__(self, policy: Policy, items: int, *, seed: int = 0) -> None:
+    ``groups`` are those of all items, of those to come too.
+    """
+
+    def __init__(self, policy: Policy, items: int, *, seed: int = 0, groups: Sequence[Any] | None = None) -> None:
         self._pool = Pool(policy, learn="given")
-        self._pool.add(np.arange(items))
+        self._pool.add(np.arange(items), group=None if groups is None else list(groups[:items]))
+        self._groups = groups
         self._seed = seed
         self._rounds = 0
         self._since = 0
@@ -125,6 +129,8 @@ class PoolPlayer:
     def renew(self, places: Ints, items: Ints) -> None:
         """Begin anew with these."""
         self._pool.set_counts(places, 0, 0)
+        if self._groups is not None:
+            self._pool.regroup(places, [self._groups[item] for item in items.tolist()])
 
 
 class SegmentPlayers:

@@ -20,6 +20,8 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from hellinger.models import check_features
+
 __all__ = [
     "FEW_MISTAKES",
     "NAME_LENGTH",
@@ -111,6 +113,7 @@ Metadata = Annotated[dict[str, Any], AfterValidator(_storable)]
 def _plain_features(value: dict[str, Any]) -> dict[str, Any]:
     """Numbers as such, without what is null, which says nothing."""
     found = {name: _plain_feature(name, each) for name, each in value.items() if each is not None}
+    check_features(found)
     return _storable(found)
 
 
