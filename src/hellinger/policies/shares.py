@@ -8,7 +8,7 @@ rest around their innermost group. In units of m(1 − m) these are variances v 
   the items' own variance; a group with information W tells the one above W/(1 + W·v), v being that level's variance;
 * what lies above a group is known with some variance V; the group's prior then is worth 1/(V + v) impressions, and
   its mean is the mean of prior and information, weighted;
-* an item's prior has the mean of its group without what the item itself told (a message never returns to where it came
+* an item's prior has the mean of its group without what the item itself sent (a message never returns to where it came
   from), and the variance of that mean and of the item around it together.
 
 An item of an unknown group thus has mean m and strength T, whatever the shares. They are those under which every item
@@ -115,24 +115,24 @@ def likelihood(s: Floats, n: Floats, leaf: Ints, tree: Any, mean: float, strengt
     for d in range(1, levels + 1):
         v[d] = shares[d - 1] / strength if d <= shares.size else 0.0
         rest[d] = max(rest[d - 1] - v[d], 0.0)
-    told, good = np.zeros(size), np.zeros(size)  # information about each group, and the same times its mean
+    sent, good = np.zeros(size), np.zeros(size)  # information about each group, and the same times its mean
     for i in range(s.size):
         g = leaf[i]
         if g >= 0 and n[i] > 0.0:
             w = _message(n[i], rest[tree.depth[g]])
-            told[g] += w
+            sent[g] += w
             good[g] += w * s[i] / n[i]
     for g in range(size):
         if tree.impressions[g] > 0.0:
             w = tree.items[g] * _message(tree.impressions[g] / tree.items[g], rest[tree.depth[g]])
-            told[g] += w
+            sent[g] += w
             good[g] += w * tree.rewards[g] / tree.impressions[g]
     for d in range(levels, 1, -1):
         for g in range(size):
-            if tree.depth[g] == d and told[g] > 0.0:
-                w = _message(told[g], v[d])
-                told[tree.parent[g]] += w
-                good[tree.parent[g]] += w * good[g] / told[g]
+            if tree.depth[g] == d and sent[g] > 0.0:
+                w = _message(sent[g], v[d])
+                sent[tree.parent[g]] += w
+                good[tree.parent[g]] += w * good[g] / sent[g]
     above, worth = np.full(size, mean), np.empty(size)
     for d in range(1, levels + 1):
         for g in range(size):
@@ -140,9 +140,9 @@ def likelihood(s: Floats, n: Floats, leaf: Ints, tree: Any, mean: float, strengt
                 unknown = v[d]
                 h = tree.parent[g]
                 if h >= 0:
-                    w = _message(told[g], v[d])
-                    y = w * good[g] / told[g] if w > 0.0 else 0.0
-                    k = worth[h] + told[h] - w
+                    w = _message(sent[g], v[d])
+                    y = w * good[g] / sent[g] if w > 0.0 else 0.0
+                    k = worth[h] + sent[h] - w
                     above[g] = (worth[h] * above[h] + good[h] - y) / k
                     unknown += 1.0 / k
                 worth[g] = 1.0 / max(unknown, 1e-12)
@@ -154,7 +154,7 @@ def likelihood(s: Floats, n: Floats, leaf: Ints, tree: Any, mean: float, strengt
             if g >= 0:
                 own = rest[tree.depth[g]]
                 w = _message(n[i], own)
-                k = worth[g] + told[g] - w
+                k = worth[g] + sent[g] - w
                 m = (worth[g] * above[g] + good[g] - w * s[i] / n[i]) / k
                 p = 1.0 / (1.0 / k + own)
             total += _log_chance(s[i], n[i], min(max(m, 1e-9), 1.0 - 1e-9), p)

@@ -316,12 +316,12 @@ class Core:
         items = store.state.items
         self._present -= float(items["n"][slots].sum())
         kinds = items["tags"][slots]
-        knots = self._members.leave(store, slots, remember=remember and self._remembers)
+        nodes = self._members.leave(store, slots, remember=remember and self._remembers)
         falling, count = store.remove(slots), len(store) + slots.size
         self._members.compact(falling, count)
         if self._context is not None:
             self._context.regression.remove(falling)
-        self._members.settle(store, knots)
+        self._members.settle(store, nodes)
         self._drop_tags(kinds)
         self._version += 1
 

@@ -16,15 +16,15 @@ from hellinger.policies.shares import MOST_LEVELS, SAMPLE, GroupSums, bits_for, 
 from hellinger.pool import _tree
 from hellinger.pool._layout import NONE
 from hellinger.pool._store import Floats, ItemStore, Slots
-from hellinger.pool._tree import CLASSES, CROWD, KIN, KNOT, Levels, TreeArrays
+from hellinger.pool._tree import CLASSES, CROWD, MEMBER, TREE_NODE, Levels, TreeArrays
 
 __all__ = ["GroupLike", "Membership", "listed_groups", "paths_of"]
 
 GroupLike: TypeAlias = str | tuple[str, ...] | None
 """A group: its name, or those of the groups above it and its own, broad to narrow; None for no group."""
 
-Knots = npt.NDArray[np.int32]
-_NO_KNOTS = np.empty(0, np.int32)
+Nodes = npt.NDArray[np.int32]
+_NO_NODES = np.empty(0, np.int32)
 _NO_SLOTS = np.empty(0, np.int64)
 _MOST_OWN = (1 << 15) - CLASSES
 _MOST_IDLE = 1 << 16
@@ -67,7 +67,7 @@ class Membership:
         self._owned = 0
         self._levels: Levels | None = None
         none = np.empty(0, np.int32)
-        self._arrays = TreeArrays(np.empty(0, KIN), np.empty(0, KNOT), none, np.empty(0, np.int64))
+        self._arrays = TreeArrays(np.empty(0, MEMBER), np.empty(0, TREE_NODE), none, np.empty(0, np.int64))
         self._revise: Any = None
 
     def __len__(self) -> int:
@@ -107,17 +107,17 @@ class Membership:
             self._levels,
             self.table,
             self._used(),
-            min(len(store), self._arrays.kin.size),
+            min(len(store), self._arrays.member.size),
         )
         store.settle(self._arrays.moved[:moved].copy())
 
-    def revise(self, store: ItemStore, slots: Slots, knots: Knots = _NO_KNOTS) -> None:
+    def revise(self, store: ItemStore, slots: Slots, nodes: Nodes = _NO_NODES) -> None:
         """Bring priors up to date after these items' counts and these groups have changed."""
         if self._levels is None:
             return
-        if slots.size and int(slots.max()) >= self._arrays.kin.size:  # items beyond were never of a group
-            slots = slots[slots < self._arrays.kin.size]
-        query = self._arrays, store.state.items, self._levels, self.table, slots, knots
+        if slots.size and int(slots.max()) >= self._arrays.member.size:  # items beyond were never of a group
+            slots = slots[slots < self._arrays.member.size]
+        query = self._arrays, store.state.items, self._levels, self.table, slots, nodes
         if self._revise is None:
             self._revise = entry(_tree.revise, *query)
         moved = self._revise(*query)
@@ -126,7 +126,7 @@ class Membership:
 
     # Members ------------------------------------------------------------------------------------------
 
-    def numbers(self, paths: list[Path], kinds: Any, tag_sets: list[frozenset[str]]) -> Knots | None:
+    def numbers(self, paths: list[Path], kinds: Any, tag_sets: list[frozenset[str]]) -> Nodes | None:
         """The groups of items with these paths and tag sets, by number, new ones made; None if none has or had any."""
         if len(paths) == 1 and not paths[0]:
             found = {kind: self._enter(tag_path(tag_sets[kind])) for kind in np.unique(kinds).tolist()}
@@ -139,13 +139,13 @@ class Membership:
         met = {path: self._enter(path) for path in dict.fromkeys(named)}
         return np.array([met[path] for path in named], np.int32) if self._number else None
 
-    def join(self, store: ItemStore, slots: Slots, knots: Knots | None, scale: float) -> None:
+    def join(self, store: ItemStore, slots: Slots, nodes: Nodes | None, scale: float) -> None:
         """Make items members of these groups; they were members of none."""
-        if knots is None:
+        if nodes is None:
             return
         first = self._fit_arrays(store)
-        _tree.join(self._arrays, slots, knots)
-        touched = np.unique(knots[knots != NONE])
+        _tree.join(self._arrays, slots, nodes)
+        touched = np.unique(nodes[nodes != NONE])
         for g in touched.tolist():
             self._idle.pop(g, None)
         self._crowd(touched)
@@ -154,21 +154,21 @@ class Membership:
         else:
             self.revise(store, slots, touched)
 
-    def leave(self, store: ItemStore, slots: Slots, *, remember: bool) -> Knots:
+    def leave(self, store: ItemStore, slots: Slots, *, remember: bool) -> Nodes:
         """Let items be members no more; returns the groups that are to be settled by :meth:`settle`."""
         if not self._number:
-            return _NO_KNOTS
-        knots = self._arrays.kin["knot"][slots]
+            return _NO_NODES
+        nodes = self._arrays.member["node"][slots]
         _tree.leave(self._arrays, store.state.items, slots, remember)
-        return np.unique(knots[knots != NONE])
+        return np.unique(nodes[nodes != NONE])
 
-    def settle(self, store: ItemStore, knots: Knots) -> None:
+    def settle(self, store: ItemStore, nodes: Nodes) -> None:
         """Let these groups, whose members have left, have the effect that they now have; the empty ones end."""
-        if not knots.size:
+        if not nodes.size:
             return
-        self._crowd(knots)
-        self.revise(store, _NO_SLOTS, knots)
-        for g in knots.tolist():
+        self._crowd(nodes)
+        self.revise(store, _NO_SLOTS, nodes)
+        for g in nodes.tolist():
             self._prune(g)
         while len(self._idle) > _MOST_IDLE:
             self._forget(store, next(iter(self._idle)))
@@ -180,7 +180,7 @@ class Membership:
 
     def path(self, slot: int) -> Path:
         """The group of an item; no group where it has but tags."""
-        g = int(self._arrays.kin["knot"][slot]) if self._number else NONE
+        g = int(self._arrays.member["node"][slot]) if self._number else NONE
         path = self.paths[g] if g != NONE else ()
         return path if path and "\0" not in path[0] else ()
 
@@ -190,13 +190,13 @@ class Membership:
 
     def set_departed(self, store: ItemStore, paths: list[Path], sums: Floats, scale: float) -> None:
         """Set what items that left each of these groups had: how many there were, impressions, rewards."""
-        knots = [self._enter(path) for path in paths]
+        nodes = [self._enter(path) for path in paths]
         self._fit_arrays(store)
-        for g, (gone, n, s) in zip(knots, sums.T.tolist(), strict=True):
+        for g, (gone, n, s) in zip(nodes, sums.T.tolist(), strict=True):
             if g != NONE:
-                knot = self._arrays.knots[g]
-                knot["gone"], knot["gone_n"], knot["gone_s"] = gone, n, s
-        touched = np.array(sorted({g for g in knots if g != NONE}), np.int32)
+                node = self._arrays.nodes[g]
+                node["gone"], node["gone_n"], node["gone_s"] = gone, n, s
+        touched = np.array(sorted({g for g in nodes if g != NONE}), np.int32)
         if self._levels is None:
             self.refresh(store, scale)
         self.settle(store, touched)
@@ -204,9 +204,9 @@ class Membership:
     def departed(self) -> dict[Path, tuple[float, float, float]]:
         """What items that left each group had: how many there were, impressions, rewards."""
         return {
-            path: tuple(self._arrays.knots[g][["gone", "gone_n", "gone_s"]].tolist())
+            path: tuple(self._arrays.nodes[g][["gone", "gone_n", "gone_s"]].tolist())
             for path, g in self._number.items()
-            if self._arrays.knots[g]["gone_n"] > 0
+            if self._arrays.nodes[g]["gone_n"] > 0
         }
 
     # The fit ------------------------------------------------------------------------------------------
@@ -217,7 +217,7 @@ class Membership:
         With the group of each, by number.
         """
         tree, used = self._arrays, self._used()
-        bits = bits_for(int(tree.knots["items"][used].sum()))
+        bits = bits_for(int(tree.nodes["items"][used].sum()))
         drawn = np.empty(4 * SAMPLE, np.int64)
         while True:
             size = _tree.sampled(tree, store.state.items, used, bits, drawn)
@@ -228,17 +228,17 @@ class Membership:
             else:
                 bits -= 1
         drawn = drawn[:size]
-        return drawn, tree.kin["knot"][drawn].astype(np.int64)
+        return drawn, tree.member["node"][drawn].astype(np.int64)
 
-    def _used(self) -> Knots:
+    def _used(self) -> Nodes:
         """The numbers of all groups."""
         return np.array(list(self._number.values()), np.int32)
 
     def sums(self, scale: float) -> GroupSums:
         """The tree for a fit."""
-        knots = self._arrays.knots[: len(self.paths)]
-        parent, depth, mark = (knots[column].astype(np.int64) for column in ("parent", "depth", "mark"))
-        return GroupSums(parent, depth, mark, knots["gone"].copy(), knots["gone_n"] * scale, knots["gone_s"] * scale)
+        nodes = self._arrays.nodes[: len(self.paths)]
+        parent, depth, mark = (nodes[column].astype(np.int64) for column in ("parent", "depth", "mark"))
+        return GroupSums(parent, depth, mark, nodes["gone"].copy(), nodes["gone_n"] * scale, nodes["gone_s"] * scale)
 
     # State --------------------------------------------------------------------------------------------
 
@@ -246,9 +246,9 @@ class Membership:
         """The same groups with the same members; nothing is known of any."""
         other = Membership()
         if self._number:
-            knots = self._arrays.kin["knot"][: len(store)]
-            met = {g: other._enter(self.paths[g] or ()) for g in np.unique(knots[knots != NONE]).tolist()}
-            new = np.array([met.get(g, NONE) for g in knots.tolist()], np.int32)
+            nodes = self._arrays.member["node"][: len(store)]
+            met = {g: other._enter(self.paths[g] or ()) for g in np.unique(nodes[nodes != NONE]).tolist()}
+            new = np.array([met.get(g, NONE) for g in nodes.tolist()], np.int32)
             other.join(store, np.arange(len(store)), new, 1.0)
         return other
 
@@ -258,28 +258,28 @@ class Membership:
 
     def arrays(self, count: int) -> dict[str, Any]:
         """What a snapshot has to keep besides."""
-        return {"kin": self._arrays.kin[:count], "knots": self._arrays.knots[: len(self.paths)]}
+        return {"member": self._arrays.member[:count], "nodes": self._arrays.nodes[: len(self.paths)]}
 
-    def restore(self, state: dict[str, Any], kin: Any, knots: Any) -> None:
+    def restore(self, state: dict[str, Any], member: Any, nodes: Any) -> None:
         """Go on from a snapshot."""
         self.paths = [None if path is None else tuple(path) for path in state["paths"]]
         self._number = {path: g for g, path in enumerate(self.paths) if path is not None}
         self._free = [g for g, path in enumerate(self.paths) if path is None]
         self._idle = dict.fromkeys(state["idle"])
         self._own, self._owned = state["own"], state["owned"]
-        noted, moved = np.empty(knots.size, np.int32), np.empty(kin.size, np.int64)
-        self._arrays = TreeArrays(kin, knots, noted, moved)
+        noted, moved = np.empty(nodes.size, np.int32), np.empty(member.size, np.int64)
+        self._arrays = TreeArrays(member, nodes, noted, moved)
 
     def rescale(self, scale: float) -> None:
         """Follow stored counts that have been multiplied by this."""
         for column in ("gone_n", "gone_s"):
-            self._arrays.knots[column] *= scale
+            self._arrays.nodes[column] *= scale
 
     def memory(self, count: int) -> int:
         """Bytes in use with so many items, names not counted."""
         if not self._number:
             return 0
-        return int(count * (KIN.itemsize + 8) + len(self.paths) * (KNOT.itemsize + 4) + self.table.nbytes)
+        return int(count * (MEMBER.itemsize + 8) + len(self.paths) * (TREE_NODE.itemsize + 4) + self.table.nbytes)
 
     def explain(self) -> str:
         """The prior in words; nothing where none is learned."""
@@ -305,21 +305,21 @@ class Membership:
             self.paths.append(None)
         g = self._free.pop()
         tree = self._arrays
-        if g >= tree.knots.size:
-            knots = grown(tree.knots, g + 1)
-            self._arrays = tree = tree._replace(knots=knots, noted=np.empty(knots.size, np.int32))
-        knot = tree.knots[g]
-        for name in KNOT.names or ():
-            knot[name] = 0
-        knot["parent"], knot["depth"], knot["mark"] = parent, len(path), mark_of(path)
-        knot["first"] = knot["child"] = knot["next"] = knot["last"] = knot["stratum"] = NONE
-        knot["mean"] = knot["known"] = -(1 << 20)  # to be learned
+        if g >= tree.nodes.size:
+            nodes = grown(tree.nodes, g + 1)
+            self._arrays = tree = tree._replace(nodes=nodes, noted=np.empty(nodes.size, np.int32))
+        node = tree.nodes[g]
+        for name in TREE_NODE.names or ():
+            node[name] = 0
+        node["parent"], node["depth"], node["mark"] = parent, len(path), mark_of(path)
+        node["first"] = node["child"] = node["next"] = node["last"] = node["stratum"] = NONE
+        node["mean"] = node["known"] = -(1 << 20)  # to be learned
         self.paths[g], self._number[path] = path, g
         if parent != NONE:
-            above = tree.knots[parent]
-            knot["next"] = above["child"]
+            above = tree.nodes[parent]
+            node["next"] = above["child"]
             if above["child"] != NONE:
-                tree.knots[above["child"]]["last"] = g
+                tree.nodes[above["child"]]["last"] = g
             above["child"] = g
             above["children"] += 1
             self._idle.pop(parent, None)
@@ -329,13 +329,13 @@ class Membership:
         """End a group of which nothing is left, and those above it; one that is but remembered is idle."""
         while g != NONE:
             tree = self._arrays
-            knot = tree.knots[g]
-            if knot["items"] > 0 or knot["children"] > 0:
+            node = tree.nodes[g]
+            if node["items"] > 0 or node["children"] > 0:
                 return
-            if knot["gone_n"] > 0:
+            if node["gone_n"] > 0:
                 self._idle.setdefault(g)
                 return
-            path, parent = self.paths[g], int(knot["parent"])
+            path, parent = self.paths[g], int(node["parent"])
             if path is None:
                 return
             del self._number[path]
@@ -343,31 +343,31 @@ class Membership:
             self.paths[g] = None
             self._free.append(g)
             if parent != NONE:
-                above = tree.knots[parent]
-                if knot["last"] != NONE:
-                    tree.knots[knot["last"]]["next"] = knot["next"]
+                above = tree.nodes[parent]
+                if node["last"] != NONE:
+                    tree.nodes[node["last"]]["next"] = node["next"]
                 else:
-                    above["child"] = knot["next"]
-                if knot["next"] != NONE:
-                    tree.knots[knot["next"]]["last"] = knot["last"]
+                    above["child"] = node["next"]
+                if node["next"] != NONE:
+                    tree.nodes[node["next"]]["last"] = node["last"]
                 above["children"] -= 1
             g = parent
 
     def _forget(self, store: ItemStore, g: int) -> None:
-        knot = self._arrays.knots[g]
-        knot["gone"] = knot["gone_n"] = knot["gone_s"] = 0.0
+        node = self._arrays.nodes[g]
+        node["gone"] = node["gone_n"] = node["gone_s"] = 0.0
         self.revise(store, _NO_SLOTS, np.array([g], np.int32))
         self._prune(g)
 
-    def drop(self, knots: Knots | None) -> None:
+    def drop(self, nodes: Nodes | None) -> None:
         """End those of these groups that have been made in vain."""
-        for g in [] if knots is None else np.unique(knots[knots != NONE]).tolist():
+        for g in [] if nodes is None else np.unique(nodes[nodes != NONE]).tolist():
             self._prune(g)
 
-    def _crowd(self, knots: Knots) -> None:
+    def _crowd(self, nodes: Nodes) -> None:
         """Give groups that have become large a stratum of their own, and take it from those that no longer are."""
-        column = self._arrays.knots
-        for g in knots.tolist():
+        column = self._arrays.nodes
+        for g in nodes.tolist():
             large, has = column[g]["items"] > CROWD, column[g]["stratum"] != NONE
             if large and not has:
                 if not self._own:
@@ -385,12 +385,12 @@ class Membership:
     def _fit_arrays(self, store: ItemStore) -> bool:
         """Have room for every place of the pool; returns whether there was none before."""
         tree, size = self._arrays, len(store)
-        first = bool(tree.kin.size == 0)
-        if tree.kin.size < size or tree.moved.size < tree.kin.size:
-            kin = grown(tree.kin, store.state.items.size if first else size)
+        first = bool(tree.member.size == 0)
+        if tree.member.size < size or tree.moved.size < tree.member.size:
+            member = grown(tree.member, store.state.items.size if first else size)
             if first:
-                kin["knot"][:size] = NONE
-            self._arrays = tree._replace(kin=kin, moved=np.empty(kin.size, np.int64))
+                member["node"][:size] = NONE
+            self._arrays = tree._replace(member=member, moved=np.empty(member.size, np.int64))
         return first
 
     def __iter__(self) -> Iterator[Path]:

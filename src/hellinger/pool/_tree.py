@@ -25,8 +25,8 @@ from hellinger.pool._layout import NONE
 __all__ = [
     "CLASSES",
     "CROWD",
-    "KIN",
-    "KNOT",
+    "MEMBER",
+    "TREE_NODE",
     "Levels",
     "TreeArrays",
     "class_table",
@@ -54,11 +54,11 @@ CLASSES = _MEANS * _STRENGTHS
 CROWD = 4096
 """Items beyond which a group has a stratum of its own."""
 _MANY = 1024
-"""Groups beyond which what the one above them knows is told to all alike, without taking out what each told it."""
+"""Groups beyond which what the one above them knows is sent to all alike, without taking out what each sent it."""
 
-KIN = np.dtype(
+MEMBER = np.dtype(
     [
-        ("knot", np.int32),  # the item's group; NONE for none
+        ("node", np.int32),  # the item's group; NONE for none
         ("next", np.int32),
         ("last", np.int32),
         ("w", np.int64),  # what it tells its group, in units, and the same times its mean
@@ -68,7 +68,7 @@ KIN = np.dtype(
 )
 """An item as a member of a group, at the item's place."""
 
-KNOT = np.dtype(
+TREE_NODE = np.dtype(
     [
         ("parent", np.int32),  # the next unused one while unused
         ("depth", np.int32),
@@ -82,10 +82,10 @@ KNOT = np.dtype(
         ("seen", np.int32),  # whether it is among those that a revision has noted
         ("mean", np.int32),  # class of what lies above: its mean, and how well that is known
         ("known", np.int32),
-        ("w", np.int64),  # what items and groups below have told it
+        ("w", np.int64),  # what items and groups below have sent it
         ("y", np.int64),
-        ("told", np.int64),  # what it has told the group above
-        ("told_y", np.int64),
+        ("sent", np.int64),  # what it has sent the group above
+        ("sent_y", np.int64),
         ("gone", np.float64),  # items that have left, with impressions; their impressions and rewards
         ("gone_n", np.float64),
         ("gone_s", np.float64),
@@ -110,15 +110,15 @@ class Levels(NamedTuple):
 class TreeArrays(NamedTuple):
     """Members, groups, and room for what a revision has to note."""
 
-    kin: Any
-    knots: Any
+    member: Any
+    nodes: Any
     noted: npt.NDArray[np.int32]
     moved: Slots
 
 
 @inline
 def _borrow(tree: TreeArrays) -> TreeArrays:
-    return TreeArrays(borrowed(tree.kin), borrowed(tree.knots), borrowed(tree.noted), borrowed(tree.moved))
+    return TreeArrays(borrowed(tree.member), borrowed(tree.nodes), borrowed(tree.noted), borrowed(tree.moved))
 
 
 def class_table(mean: float, strength: float, rows: int) -> Floats:
@@ -170,39 +170,39 @@ def _message(weight: float, v: float) -> float:
 
 @inline
 def _link(tree: TreeArrays, i: int, g: int) -> None:
-    kin, knot = tree.kin[i], tree.knots[g]
-    kin["knot"], kin["next"], kin["last"], kin["w"], kin["y"] = g, knot["first"], NONE, 0, 0
-    if knot["first"] != NONE:
-        tree.kin[knot["first"]]["last"] = i
-    knot["first"] = i
-    knot["items"] += 1
+    member, node = tree.member[i], tree.nodes[g]
+    member["node"], member["next"], member["last"], member["w"], member["y"] = g, node["first"], NONE, 0, 0
+    if node["first"] != NONE:
+        tree.member[node["first"]]["last"] = i
+    node["first"] = i
+    node["items"] += 1
 
 
 @inline
 def _unlink(tree: TreeArrays, i: int) -> None:
-    kin = tree.kin[i]
-    knot = tree.knots[kin["knot"]]
-    if kin["last"] != NONE:
-        tree.kin[kin["last"]]["next"] = kin["next"]
+    member = tree.member[i]
+    node = tree.nodes[member["node"]]
+    if member["last"] != NONE:
+        tree.member[member["last"]]["next"] = member["next"]
     else:
-        knot["first"] = kin["next"]
-    if kin["next"] != NONE:
-        tree.kin[kin["next"]]["last"] = kin["last"]
-    knot["items"] -= 1
-    knot["w"] -= kin["w"]
-    knot["y"] -= kin["y"]
-    kin["knot"] = NONE
+        node["first"] = member["next"]
+    if member["next"] != NONE:
+        tree.member[member["next"]]["last"] = member["last"]
+    node["items"] -= 1
+    node["w"] -= member["w"]
+    node["y"] -= member["y"]
+    member["node"] = NONE
 
 
 @brief
-def join(tree: TreeArrays, slots: Slots, knots: npt.NDArray[np.int32]) -> None:
+def join(tree: TreeArrays, slots: Slots, nodes: npt.NDArray[np.int32]) -> None:
     """Make these items members of these groups, NONE for none; they were members of no group."""
     tree = _borrow(tree)
     for j in range(slots.size):
-        if knots[j] == NONE:
-            tree.kin[slots[j]]["knot"] = NONE
+        if nodes[j] == NONE:
+            tree.member[slots[j]]["node"] = NONE
         else:
-            _link(tree, slots[j], knots[j])
+            _link(tree, slots[j], nodes[j])
 
 
 @brief
@@ -210,14 +210,14 @@ def leave(tree: TreeArrays, items: Any, slots: Slots, remember: bool) -> None:
     """Let these items be members no more; what they had stays with their groups, if so asked."""
     tree, items = _borrow(tree), borrowed(items)
     for i in slots:
-        g = tree.kin[i]["knot"]
+        g = tree.member[i]["node"]
         if g == NONE:
             continue
         _unlink(tree, i)
         if remember and items[i]["n"] > 0.0:
-            tree.knots[g]["gone"] += 1.0
-            tree.knots[g]["gone_n"] += max(items[i]["n"], items[i]["s"])  # priors are of clicks: see LIMIT
-            tree.knots[g]["gone_s"] += items[i]["s"]
+            tree.nodes[g]["gone"] += 1.0
+            tree.nodes[g]["gone_n"] += max(items[i]["n"], items[i]["s"])  # priors are of clicks: see LIMIT
+            tree.nodes[g]["gone_s"] += items[i]["s"]
 
 
 @brief
@@ -228,22 +228,22 @@ def compact(tree: TreeArrays, falling: Slots, count: int) -> None:
         count -= 1
         if slot == count:
             continue
-        kin, old = tree.kin[slot], tree.kin[count]
-        kin["knot"], kin["next"], kin["last"], kin["w"], kin["y"] = (
-            old["knot"],
+        member, old = tree.member[slot], tree.member[count]
+        member["node"], member["next"], member["last"], member["w"], member["y"] = (
+            old["node"],
             old["next"],
             old["last"],
             old["w"],
             old["y"],
         )
-        if kin["knot"] == NONE:
+        if member["node"] == NONE:
             continue
-        if kin["last"] != NONE:
-            tree.kin[kin["last"]]["next"] = slot
+        if member["last"] != NONE:
+            tree.member[member["last"]]["next"] = slot
         else:
-            tree.knots[kin["knot"]]["first"] = slot
-        if kin["next"] != NONE:
-            tree.kin[kin["next"]]["last"] = slot
+            tree.nodes[member["node"]]["first"] = slot
+        if member["next"] != NONE:
+            tree.member[member["next"]]["last"] = slot
 
 
 # What each knows --------------------------------------------------------------------------------------
@@ -262,67 +262,67 @@ def _news(item: Any, scale: float, own: float) -> Any:
 @inline
 def _tell(tree: TreeArrays, items: Any, levels: Levels, i: int) -> None:
     """Let an item's group know its present counts."""
-    kin = tree.kin[i]
-    knot = tree.knots[kin["knot"]]
-    w, y = _news(items[i], levels.scale, levels.rest[knot["depth"]])
-    knot["w"] += w - kin["w"]
-    knot["y"] += y - kin["y"]
-    kin["w"], kin["y"] = w, y
+    member = tree.member[i]
+    node = tree.nodes[member["node"]]
+    w, y = _news(items[i], levels.scale, levels.rest[node["depth"]])
+    node["w"] += w - member["w"]
+    node["y"] += y - member["y"]
+    member["w"], member["y"] = w, y
 
 
 @inline
-def _known(levels: Levels, knot: Any) -> Any:
-    """What a group has been told in all, and the same times its mean, as numbers of impressions."""
-    w, y = knot["w"] / _UNIT, knot["y"] / _UNIT
-    n = knot["gone_n"] * levels.scale
-    if n > 0.0 and knot["gone"] > 0.0:
-        weight = knot["gone"] * _message(n / knot["gone"], levels.rest[knot["depth"]])
+def _known(levels: Levels, node: Any) -> Any:
+    """What a group has been sent in all, and the same times its mean, as numbers of impressions."""
+    w, y = node["w"] / _UNIT, node["y"] / _UNIT
+    n = node["gone_n"] * levels.scale
+    if n > 0.0 and node["gone"] > 0.0:
+        weight = node["gone"] * _message(n / node["gone"], levels.rest[node["depth"]])
         w += weight
-        y += weight * (knot["gone_s"] * levels.scale / n)
+        y += weight * (node["gone_s"] * levels.scale / n)
     return w, y
 
 
 @inline
 def _pass_on(tree: TreeArrays, levels: Levels, g: int) -> None:
-    """Let the group above know what this one has been told."""
-    knot = tree.knots[g]
-    parent = tree.knots[knot["parent"]]
-    w, y = _known(levels, knot)
-    told, told_y = 0, 0
+    """Let the group above know what this one has been sent."""
+    node = tree.nodes[g]
+    parent = tree.nodes[node["parent"]]
+    w, y = _known(levels, node)
+    sent, sent_y = 0, 0
     if w > 0.0:
-        weight = _message(w, levels.v[knot["depth"]])
-        told, told_y = math.floor(weight * _UNIT + 0.5), math.floor(weight * (y / w) * _UNIT + 0.5)
-    parent["w"] += told - knot["told"]
-    parent["y"] += told_y - knot["told_y"]
-    knot["told"], knot["told_y"] = told, told_y
+        weight = _message(w, levels.v[node["depth"]])
+        sent, sent_y = math.floor(weight * _UNIT + 0.5), math.floor(weight * (y / w) * _UNIT + 0.5)
+    parent["w"] += sent - node["sent"]
+    parent["y"] += sent_y - node["sent_y"]
+    node["sent"], node["sent_y"] = sent, sent_y
 
 
 @inline
-def _above(levels: Levels, knot: Any) -> Any:
+def _above(levels: Levels, node: Any) -> Any:
     """Mean and worth in impressions of what a group's prior is, by what lies above."""
-    if knot["parent"] == NONE:
-        return levels.mean, 1.0 / max(levels.v[knot["depth"]], 1e-12)
-    mean = _mean_of(knot["mean"], levels.mean, _FINE_MEAN)
-    known = levels.strength * 2.0 ** (knot["known"] / _FINE_STRENGTH)
-    return mean, 1.0 / (1.0 / known + levels.v[knot["depth"]])
+    if node["parent"] == NONE:
+        return levels.mean, 1.0 / max(levels.v[node["depth"]], 1e-12)
+    mean = _mean_of(node["mean"], levels.mean, _FINE_MEAN)
+    known = levels.strength * 2.0 ** (node["known"] / _FINE_STRENGTH)
+    return mean, 1.0 / (1.0 / known + levels.v[node["depth"]])
 
 
 @inline
 def _learn_above(tree: TreeArrays, levels: Levels, g: int) -> bool:
-    """Let a group know what the one above knows, without what it told itself; returns whether that has changed."""
-    knot = tree.knots[g]
-    parent = tree.knots[knot["parent"]]
+    """Let a group know what the one above knows, without what it sent itself; returns whether that has changed."""
+    node = tree.nodes[g]
+    parent = tree.nodes[node["parent"]]
     mean, worth = _above(levels, parent)
     w, y = _known(levels, parent)
     if parent["children"] <= _MANY:
-        w -= knot["told"] / _UNIT
-        y -= knot["told_y"] / _UNIT
+        w -= node["sent"] / _UNIT
+        y -= node["sent_y"] / _UNIT
     k = worth + max(w, 0.0)
     step = math.floor(_octaves((worth * mean + y) / k, levels.mean) * _FINE_MEAN + 0.5)
     known = math.floor(math.log2(min(k / levels.strength, 1e9)) * _FINE_STRENGTH + 0.5)
-    if step == knot["mean"] and known == knot["known"]:
+    if step == node["mean"] and known == node["known"]:
         return False
-    knot["mean"], knot["known"] = step, known
+    node["mean"], node["known"] = step, known
     return True
 
 
@@ -334,91 +334,91 @@ def _own_row(table: Floats, stratum: int, k: float, ky: float, own: float) -> No
 
 
 @inline
-def _item_class(levels: Levels, k: float, ky: float, own: float, told: int, told_y: int) -> int:
-    """The stratum of an item, from what is known of its group, without what it told itself."""
-    k -= told / _UNIT
-    return _class((ky - told_y / _UNIT) / k, 1.0 / (1.0 / k + own), levels.mean, levels.strength)
+def _item_class(levels: Levels, k: float, ky: float, own: float, sent: int, sent_y: int) -> int:
+    """The stratum of an item, from what is known of its group, without what it sent itself."""
+    k -= sent / _UNIT
+    return _class((ky - sent_y / _UNIT) / k, 1.0 / (1.0 / k + own), levels.mean, levels.strength)
 
 
 @inline
 def _assign(tree: TreeArrays, items: Any, levels: Levels, table: Floats, g: int, size: int) -> int:
     """Give each item of a group its stratum; returns how many have been noted as moved in all."""
-    knot = tree.knots[g]
-    mean, worth = _above(levels, knot)
-    w, y = _known(levels, knot)
-    own = levels.rest[knot["depth"]]
+    node = tree.nodes[g]
+    mean, worth = _above(levels, node)
+    w, y = _known(levels, node)
+    own = levels.rest[node["depth"]]
     k, ky = worth + w, worth * mean + y
     stratum = 0
-    if knot["stratum"] != NONE:
-        stratum = knot["stratum"]
+    if node["stratum"] != NONE:
+        stratum = node["stratum"]
         _own_row(table, stratum, k, ky, own)
-    told_w, told_y = 1.0, -1.0
-    i = knot["first"]
+    sent_w, sent_y = 1.0, -1.0
+    i = node["first"]
     while i != NONE:
-        kin = tree.kin[i]
-        if knot["stratum"] == NONE and (kin["w"] != told_w or kin["y"] != told_y):
-            told_w, told_y = kin["w"], kin["y"]  # most members of most groups have told nothing
-            stratum = _item_class(levels, k, ky, own, kin["w"], kin["y"])
+        member = tree.member[i]
+        if node["stratum"] == NONE and (member["w"] != sent_w or member["y"] != sent_y):
+            sent_w, sent_y = member["w"], member["y"]  # most members of most groups have sent nothing
+            stratum = _item_class(levels, k, ky, own, member["w"], member["y"])
         if items[i]["stratum"] != stratum:
             items[i]["stratum"] = stratum
             tree.moved[size] = i
             size += 1
-        i = kin["next"]
+        i = member["next"]
     return size
 
 
 @brief
 def refresh(
-    tree: TreeArrays, items: Any, levels: Levels, table: Floats, knots: npt.NDArray[np.int32], count: int
+    tree: TreeArrays, items: Any, levels: Levels, table: Floats, nodes: npt.NDArray[np.int32], count: int
 ) -> Any:
     """:func:`revise` after everything has changed: the same result, going through the items as they lie in memory.
 
-    ``knots`` are all groups. Members of one may lie far apart, and most of the time would be spent to wait for memory.
+    ``nodes`` are all groups. Members of one may lie far apart, and most of the time would be spent to wait for memory.
     """
     tree, items, table = _borrow(tree), borrowed(items), borrowed(table)
     deepest = 0
-    for g in knots:
-        knot = tree.knots[g]
-        deepest = max(deepest, knot["depth"])
-        knot["w"] = knot["y"] = knot["told"] = knot["told_y"] = 0
-    told, own = np.zeros((tree.knots.size, 2), np.int64), np.zeros(tree.knots.size)
-    for g in knots:
-        own[g] = levels.rest[tree.knots[g]["depth"]]
+    for g in nodes:
+        node = tree.nodes[g]
+        deepest = max(deepest, node["depth"])
+        node["w"] = node["y"] = node["sent"] = node["sent_y"] = 0
+    sent, own = np.zeros((tree.nodes.size, 2), np.int64), np.zeros(tree.nodes.size)
+    for g in nodes:
+        own[g] = levels.rest[tree.nodes[g]["depth"]]
     for i in range(count):
-        g = tree.kin[i]["knot"]
+        g = tree.member[i]["node"]
         if g != NONE:
             w, y = _news(items[i], levels.scale, own[g])
-            tree.kin[i]["w"], tree.kin[i]["y"] = w, y
-            told[g, 0] += w
-            told[g, 1] += y
-    for g in knots:
-        tree.knots[g]["w"], tree.knots[g]["y"] = told[g, 0], told[g, 1]
+            tree.member[i]["w"], tree.member[i]["y"] = w, y
+            sent[g, 0] += w
+            sent[g, 1] += y
+    for g in nodes:
+        tree.nodes[g]["w"], tree.nodes[g]["y"] = sent[g, 0], sent[g, 1]
     for depth in range(deepest, 1, -1):
-        for g in knots:
-            if tree.knots[g]["depth"] == depth:
+        for g in nodes:
+            if tree.nodes[g]["depth"] == depth:
                 _pass_on(tree, levels, g)
     for depth in range(2, deepest + 1):
-        for g in knots:
-            if tree.knots[g]["depth"] == depth:
+        for g in nodes:
+            if tree.nodes[g]["depth"] == depth:
                 _learn_above(tree, levels, g)
-    known = np.empty((tree.knots.size, 4))
-    for g in knots:
-        knot = tree.knots[g]
-        mean, worth = _above(levels, knot)
-        w, y = _known(levels, knot)
+    known = np.empty((tree.nodes.size, 4))
+    for g in nodes:
+        node = tree.nodes[g]
+        mean, worth = _above(levels, node)
+        w, y = _known(levels, node)
         known[g, 0], known[g, 1], known[g, 2] = worth + w, worth * mean + y, own[g]
-        known[g, 3] = knot["stratum"]
-        if knot["stratum"] != NONE:
-            _own_row(table, knot["stratum"], known[g, 0], known[g, 1], known[g, 2])
+        known[g, 3] = node["stratum"]
+        if node["stratum"] != NONE:
+            _own_row(table, node["stratum"], known[g, 0], known[g, 1], known[g, 2])
     moved = 0
     for i in range(count):
-        kin = tree.kin[i]
-        g = kin["knot"]
+        member = tree.member[i]
+        g = member["node"]
         if g == NONE:
             continue
         stratum = int(known[g, 3])
         if stratum == NONE:
-            stratum = _item_class(levels, known[g, 0], known[g, 1], known[g, 2], kin["w"], kin["y"])
+            stratum = _item_class(levels, known[g, 0], known[g, 1], known[g, 2], member["w"], member["y"])
         if items[i]["stratum"] != stratum:
             items[i]["stratum"] = stratum
             tree.moved[moved] = i
@@ -428,16 +428,16 @@ def refresh(
 
 @inline
 def _note(tree: TreeArrays, g: int, size: int) -> int:
-    if tree.knots[g]["seen"] != 0:
+    if tree.nodes[g]["seen"] != 0:
         return size
-    tree.knots[g]["seen"] = 1
+    tree.nodes[g]["seen"] = 1
     tree.noted[size] = g
     return size + 1
 
 
 @brief
 def revise(
-    tree: TreeArrays, items: Any, levels: Levels, table: Floats, slots: Slots, knots: npt.NDArray[np.int32]
+    tree: TreeArrays, items: Any, levels: Levels, table: Floats, slots: Slots, nodes: npt.NDArray[np.int32]
 ) -> Any:
     """Bring priors up to date after these items' counts and these groups have changed.
 
@@ -446,23 +446,23 @@ def revise(
     tree, items, table = _borrow(tree), borrowed(items), borrowed(table)
     size = 0
     for i in slots:
-        g = tree.kin[i]["knot"]
+        g = tree.member[i]["node"]
         if g != NONE:
             _tell(tree, items, levels, i)
             size = _note(tree, g, size)
-    for g in knots:
+    for g in nodes:
         size = _note(tree, g, size)
     # Upwards: a group's news are passed on once all below it have passed on theirs.
     deepest = 0
     for j in range(size):
-        deepest = max(deepest, tree.knots[tree.noted[j]]["depth"])
+        deepest = max(deepest, tree.nodes[tree.noted[j]]["depth"])
     for depth in range(deepest, 1, -1):
         for j in range(size):
             g = tree.noted[j]
-            if tree.knots[g]["depth"] == depth:
+            if tree.nodes[g]["depth"] == depth:
                 _pass_on(tree, levels, g)
-                size = _note(tree, tree.knots[g]["parent"], size)
-    # Downwards: a group whose prior has changed, or that has been told something, tells its members and those below.
+                size = _note(tree, tree.nodes[g]["parent"], size)
+    # Downwards: a group whose prior has changed, or that has been sent something, tells its members and those below.
     moved, depth = 0, 1
     while True:
         later = False
@@ -470,22 +470,22 @@ def revise(
         while j < size:
             g = tree.noted[j]
             j += 1
-            knot = tree.knots[g]
-            if knot["depth"] != depth:
-                later = later or knot["depth"] > depth
+            node = tree.nodes[g]
+            if node["depth"] != depth:
+                later = later or node["depth"] > depth
                 continue
             moved = _assign(tree, items, levels, table, g, moved)
-            c = knot["child"]
+            c = node["child"]
             while c != NONE:
                 if _learn_above(tree, levels, c):
                     size = _note(tree, c, size)
                 later = True
-                c = tree.knots[c]["next"]
+                c = tree.nodes[c]["next"]
         if not later:
             break
         depth += 1
     for j in range(size):
-        tree.knots[tree.noted[j]]["seen"] = 0
+        tree.nodes[tree.noted[j]]["seen"] = 0
     return moved
 
 
@@ -495,14 +495,14 @@ def sampled(tree: TreeArrays, items: Any, used: npt.NDArray[np.int32], bits: int
     tree, items = _borrow(tree), borrowed(items)
     size = 0
     for g in used:
-        knot = tree.knots[g]
-        if knot["mark"] & ((1 << bits) - 1) != 0:
+        node = tree.nodes[g]
+        if node["mark"] & ((1 << bits) - 1) != 0:
             continue
-        i = knot["first"]
+        i = node["first"]
         while i != NONE:
             if items[i]["n"] > 0.0 or items[i]["s"] > 0.0:
                 if size < out.size:
                     out[size] = i
                 size += 1
-            i = tree.kin[i]["next"]
+            i = tree.member[i]["next"]
     return size

@@ -131,18 +131,18 @@ class Pool(Core, Generic[IdT]):
         described = self._described(features, count)
         paths = paths_of(group, count)
         kinds = self._tags.take(tags, count)
-        knots = self._members.numbers(paths, kinds, self._tag_sets)
+        nodes = self._members.numbers(paths, kinds, self._tag_sets)
         unit = 1.0 / self._scale
         counts = {"n": n * unit, "s": s * unit}
         try:
             slots = self._store.add(listed, count, **counts, tags=kinds, born=self.time, order=numbers)
         except ValueError:
-            self._members.drop(knots)
+            self._members.drop(nodes)
             self._drop_tags(kinds)
             raise
         if self._context is not None:
             self._context.regression.add(count, described, n, s)
-        self._members.join(self._store, slots, knots, self._scale)
+        self._members.join(self._store, slots, nodes, self._scale)
         self._add_rounds(float(n.sum()) * unit, fresh)
         self._after(slots, n, s)
 

@@ -22,7 +22,7 @@ from hellinger.models import ModelLike, Regression
 from hellinger.policies import PolicyLike, Prior
 from hellinger.policies import policy as make_policy
 from hellinger.pool._layout import CELL, COUNT, GROUP, ITEM, ItemArrays
-from hellinger.pool._tree import KIN, KNOT
+from hellinger.pool._tree import MEMBER, TREE_NODE
 from hellinger.pool.departures import Departure, Leaving
 from hellinger.pool.window import Bucket
 
@@ -34,7 +34,7 @@ __all__ = ["load", "save"]
 
 _MAGIC = b"HELPOOL1"
 _FORMAT = 7
-_RECORDS = {"items": ITEM, "cells": CELL, "groups": GROUP, "kin": KIN, "knots": KNOT}
+_RECORDS = {"items": ITEM, "cells": CELL, "groups": GROUP, "member": MEMBER, "nodes": TREE_NODE}
 _DIGEST = 32
 
 
@@ -152,7 +152,7 @@ def load(path: Path, family: Family | None, policy: PolicyLike | None = None, mo
     pool.time, pool._rounds, pool._scale = header["time"], header["rounds"], header["scale"]
     pool._version, pool._reason, pool._present = header["version"], header["reason"], header["present"]
     pool._tags.restore(header["tag_sets"], store.items["tags"])
-    pool._members.restore(header["members"], arrays["kin"], arrays["knots"])
+    pool._members.restore(header["members"], arrays["member"], arrays["nodes"])
     pool._departures = [Departure(*departure) for departure in header["departures"]]
     if pool.prior is not None:
         pool.prior = Prior.from_state(header["prior"])  # the items have their strata already

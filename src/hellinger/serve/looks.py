@@ -27,7 +27,7 @@ def positions(desk: Desk) -> dict[str, Any]:
         looked, error = known[j] if j < len(known) else (None, 0.0)
         low, high = (None if looked is None else looked * math.exp(sign * 1.96 * error) for sign in (-1, 1))
         rows.append({"position": j + 1, "looked": looked, "low": low, "high": high, "worth": worth[j]})
-    told = {
+    shown = {
         "setting": setting,
         "known": curve.known,
         "rewards": fields.get("rewards", 0.0),
@@ -37,25 +37,25 @@ def positions(desk: Desk) -> dict[str, Any]:
         "worth": ledger.rounds(variants=ledger.variants, lacks=desk.pools.lacks),
         "positions": rows,
     }
-    return told | {"sentence": _sentence(desk, told)}
+    return shown | {"sentence": _sentence(desk, shown)}
 
 
-def _sentence(desk: Desk, told: dict[str, Any]) -> str:
+def _sentence(desk: Desk, shown: dict[str, Any]) -> str:
     if not desk.counted:
         return "Impressions are confirmed as seen, so each counts as one, wherever it was."
-    last = told["positions"][-1]
-    if any(row["worth"] != 1 for row in told["positions"]):
-        whose = "as set" if told["setting"] == "given" else "as learned"
-        together = f"all {told['impressions']:,.0f} impressions so far count as {told['worth']:,.0f}"
+    last = shown["positions"][-1]
+    if any(row["worth"] != 1 for row in shown["positions"]):
+        whose = "as set" if shown["setting"] == "given" else "as learned"
+        together = f"all {shown['impressions']:,.0f} impressions so far count as {shown['worth']:,.0f}"
         return f"An impression at position {last['position']} counts as {last['worth']:.2f} ({whose}); {together}."
-    if told["setting"] != "learned" or told["known"]:
+    if shown["setting"] != "learned" or shown["known"]:
         return "Every impression counts as one, wherever it is shown."
-    if not told["error"]:
+    if not shown["error"]:
         return (
             "Every impression counts as one: items in random order have not earned enough yet to tell positions apart."
         )
-    error = f"{math.expm1(told['error']):.0%}"
+    error = f"{math.expm1(shown['error']):.0%}"
     return (
-        f"Every impression counts as one: from {told['rewards']:,.0f} rewards in random order, how much positions "
+        f"Every impression counts as one: from {shown['rewards']:,.0f} rewards in random order, how much positions "
         f"are looked at is known within {error}, which does not tell it from all alike."
     )
