@@ -72,7 +72,7 @@ class Model:
         *,
         shared: bool = True,
         per_item: bool = False,
-        scale: float = 0.3,
+        scale: float = 0.1,
         strength: float | None = None,
         mean: float | None = None,
         learn: bool = True,

@@ -115,6 +115,8 @@ class Membership:
         """Bring priors up to date after these items' counts and these groups have changed."""
         if self._levels is None:
             return
+        if slots.size and int(slots.max()) >= self._arrays.kin.size:  # items beyond were never of a group
+            slots = slots[slots < self._arrays.kin.size]
         query = self._arrays, store.state.items, self._levels, self.table, slots, knots
         if self._revise is None:
             self._revise = entry(_tree.revise, *query)
