@@ -553,6 +553,28 @@ def test_positions_are_shown_with_what_they_change(browser: Any, tmp_path: Path)
         watched.close()
 
 
+def test_what_a_model_has_learned_is_shown_and_who_asked_is_not(browser: Any, tmp_path: Path) -> None:
+    with serving(tmp_path, "--variants", "personal = cold-start(model=logistic)") as service:
+        items = [{"id": f"i{n}", "features": {"topic": ("sport", "art")[n % 2]}} for n in range(8)]
+        httpx.post(f"{service.url}/v1/items", json={"items": items})
+        for number in range(30):
+            asked = {"k": 4, "user": "ada", "context": {"likes": ("sport", "art")[number % 2], "height": 171.25}}
+            ranking = httpx.post(f"{service.url}/v1/rank", json=asked).json()
+            liked = [each["id"] for each in ranking["items"] if int(each["id"][1:]) % 2 == number % 2]
+            events = [{"ranking_id": ranking["ranking_id"], "item": item} for item in liked]
+            if events:
+                httpx.post(f"{service.url}/v1/feedback", json={"events": events})
+        watched = Watched(browser, service.url, viewport={"width": 360, "height": 740})
+        page = watched.open()
+        page.wait_for_selector("#models:not([hidden]) [data-model][data-drawn]")
+        assert "likes=sport × topic=sport" in page.locator("#models tbody th").all_inner_texts()
+        assert "impressions of 8 items" in page.locator("#models-body .note").first.inner_text()
+        assert "171.25" not in page.content()
+        assert serious(page) == []
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360
+        watched.close()
+
+
 def test_contents_are_sorted_searched_and_paged(watched: Watched) -> None:
     page = watched.open("#/pool")
     page.wait_for_selector("#pool-table tbody tr")

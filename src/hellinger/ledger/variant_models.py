@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["VariantModels"]
 
 MOST = 20_000
-"""Steps that may wait: beyond, everything waits for the model, and clients are slowed down."""
+"""Steps that may wait: beyond, rankings wait longer for the model, and clients are slowed down."""
 
 
 class VariantModels:
@@ -51,10 +51,10 @@ class VariantModels:
         return found
 
     def learn(self, seconds: float | None = None) -> None:
-        """Take all steps, or for about so long in each model; all where very many have gathered."""
+        """Take all steps, or for about so long in each model; ten times as long where very many have gathered."""
         for model in self.of.values():
             if len(model):
-                model.catch_up(seconds if len(model) <= MOST else None)
+                model.catch_up(seconds if seconds is None or len(model) <= MOST else 10.0 * seconds)
 
     def restore(self, models: dict[str, Modelled]) -> None:
         """Go on from a snapshot."""
