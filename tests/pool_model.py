@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hellinger import Pool
-from hellinger.pool import Ranked
+from hellinger.pool import Ranked, _scan
 from hellinger.pool._layout import CELLS, NODE, OWNER_SHIFT, PLACE_BITS, TREE, ItemArrays
 
 
@@ -34,8 +34,12 @@ class Model:
         n = np.array([content.n for content in self.contents.values()])
         s = np.array([content.s for content in self.contents.values()])
         t = self.rounds + 1.0
-        if pool.prior is not None:
-            return pool.policy.index(s, n, prior=pool.prior)
+        if pool.prior is not None:  # test_pool_groups holds the pseudo-counts to the mathematics of groups
+            pseudo = np.array([pool.stats(name).prior for name in self.contents]).reshape(-1, 2)
+            out = np.empty(n.size)
+            t = n.sum() * pool.prior.focus + 1.0
+            _scan.score_counts(pool.policy.rule, s + pseudo[:, 0], n + pseudo[:, 1], t, float(n.size), out)
+            return out
         rng = np.random.default_rng([pool.seed, pool._version])
         return pool.policy.index(s, n, t=t, rng=rng)
 
@@ -71,7 +75,7 @@ class Model:
 
 
 def rebuilt(pool: Pool, rng: np.random.Generator, **options: Any) -> Pool:
-    """A pool with the same items, arrival numbers, counts, tags, hidden ones and prior, that has seen nothing else."""
+    """A pool with the same items, departed ones and prior, that has seen nothing else."""
     other = Pool(pool.policy, ties=pool.ties, seed=pool.seed + 1, learn="given", **options)
     items = pool._store.items
     names = pool._store.ids.of(pool._store.state.items, np.arange(len(pool)))
@@ -80,6 +84,8 @@ def rebuilt(pool: Pool, rng: np.random.Generator, **options: Any) -> Pool:
         tags = [sorted(pool._tags.sets[number]) for number in some["tags"].tolist()]
         other.add([names[j] for j in part], some["n"], some["s"], tags=tags or (), order=some["seq"])
     other.hide([name for name, hidden in zip(names, items["hidden"].tolist(), strict=True) if hidden])
+    if departed := pool._members.departed():
+        other._members.set_departed(other._store, list(departed), np.array(list(departed.values())).T, 1.0)
     other.rounds = pool.rounds
     if pool.prior is not None:
         other.prior = pool.prior

@@ -132,6 +132,10 @@ def _plus(x: Any) -> Any:
 def levels(name: str, extra: Any, sums: Sequence[Any], pulls: Sequence[Any], i: int, t: Any, horizon: Any) -> Any:
     """The level of arm i: its radius times its pulls."""
     n, arms = pulls[i], len(pulls)
+    if name == "constant":
+        return mpf(1)
+    if name == "ellipsoid":
+        return (mp.sqrt(extra * mp.log(20 * (1 + t))) + 1) ** 2 / 2
     if name == "log":
         return mp.log(t)
     if name == "loglog":
@@ -242,6 +246,8 @@ GRID = {
     "moss": ("gaussian", "moss"),
     "moss-anytime": ("gaussian", "moss"),
     "ada-ucb": ("gaussian", "ada"),
+    "linucb": ("gaussian", "constant"),
+    "c2ucb": ("gaussian", "ellipsoid"),
 }
 
 
@@ -258,6 +264,8 @@ def index(
     horizon = now if arguments.get("anytime") or name == "moss-anytime" else mpf(arguments.get("horizon") or 0)
     if name == "cold-start":
         return cold_start(family, s, n, learned(sums, pulls))
+    if name == "greedy":
+        return [a / b if b else inf for a, b in zip(s, n, strict=True)]
     if name in ("imed", "hellinger-imed"):
         return _imed(family, s, n, hellinger=name == "hellinger-imed")
     if name == "bayes-ucb":
@@ -275,6 +283,10 @@ def index(
         extra = mpf(arguments.get("c", 0))
     elif name == "ucb":
         scale = mpf(arguments.get("scale", 1))
+    elif name == "linucb":
+        scale = mpf(arguments.get("alpha", 1)) ** 2 / 2
+    elif name == "c2ucb":
+        extra = mpf(arguments.get("dimension", 1))
     elif name == "moss":
         variance = mpf(arguments.get("variance", 0.5))
     elif name == "moss-anytime":

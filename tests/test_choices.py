@@ -13,7 +13,7 @@ from hellinger.policies import balls, levels
 from hellinger.testing.policies import histories
 
 HORIZON = 4000.0
-DRAWN = {"thompson", "epsilon-greedy", "uniform"}
+DRAWN = {"thompson", "laplace-thompson", "epsilon-greedy", "uniform"}
 FAMILIES = [list(family.cases())[-1] for family in families.available().values()]
 NAMES = [name for name in policies.available() if name not in DRAWN]
 ARGUMENTS: list[tuple[str, dict[str, object]]] = [
@@ -28,6 +28,8 @@ ARGUMENTS: list[tuple[str, dict[str, object]]] = [
     ("hellinger-ucb++", {"anytime": True, "c": 0.3}),
     ("kl-ucb-switch", {"anytime": True, "variance": 1.0}),
     ("bayes-ucb", {"c": 5.0}),
+    ("linucb", {"alpha": 0.3}),
+    ("c2ucb", {"dimension": 4.0}),
 ]
 GRID: list[tuple[str, dict[str, object]]] = [
     ("ucb", {"ball": ball.name, "level": level, "scale": 0.4, "extra": 2.0, "variance": 0.7})

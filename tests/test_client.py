@@ -208,6 +208,7 @@ def test_every_route_has_a_method(tmp_path: Path) -> None:
             client.change_experiment,
             client.series,
             client.positions,
+            client.learned_models,
             client.rank,
             lambda: client.add_items([name]),
             lambda: client.item(name),

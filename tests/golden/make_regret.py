@@ -23,7 +23,7 @@ import reference
 from hellinger import families, policies
 
 TARGET = Path(__file__).with_name("regret.json")
-DRAWN = ("thompson", "epsilon-greedy", "uniform")
+DRAWN = ("thompson", "laplace-thompson", "epsilon-greedy", "uniform")
 LEARNED = ("cold-start",)  # a prior found by iteration has no exact arithmetic
 
 Index = Callable[[tuple[int, ...], tuple[int, ...], int], Sequence[float]]

@@ -7,6 +7,7 @@ from hellinger.errors import needs_extra
 with needs_extra("serve"):
     from hellinger.client.answers import (
         Added,
+        CalibrationClass,
         CountRow,
         Experiment,
         ExperimentPhase,
@@ -18,6 +19,8 @@ with needs_extra("serve"):
         Item,
         ItemHistory,
         ItemHistoryColumn,
+        LearnedEffect,
+        LearnedModel,
         LiveMessage,
         NewItem,
         Outcome,
@@ -41,6 +44,7 @@ __all__ = [
     "AsyncClient",
     "AsyncFeedbackBuffer",
     "BufferFullError",
+    "CalibrationClass",
     "Client",
     "ClientError",
     "CountRow",
@@ -55,6 +59,8 @@ __all__ = [
     "Item",
     "ItemHistory",
     "ItemHistoryColumn",
+    "LearnedEffect",
+    "LearnedModel",
     "LiveMessage",
     "NewItem",
     "Outcome",

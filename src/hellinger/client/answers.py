@@ -9,6 +9,7 @@ from typing import Any, Self
 
 __all__ = [
     "Added",
+    "CalibrationClass",
     "CountRow",
     "Experiment",
     "ExperimentPhase",
@@ -20,6 +21,8 @@ __all__ = [
     "Item",
     "ItemHistory",
     "ItemHistoryColumn",
+    "LearnedEffect",
+    "LearnedModel",
     "LiveMessage",
     "NewItem",
     "Outcome",
@@ -395,6 +398,49 @@ class Health(_Answer):
     items: int = 0
     waiting: int = 0
     reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedEffect(_Answer):
+    """What a feature, or a pair of them, adds to the natural parameter (for clicks, log-odds); 95 % interval."""
+
+    name: str
+    effect: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationClass(_Answer):
+    """Impressions with about the same prediction, and what came of them, with a 95 % interval."""
+
+    predicted: float
+    observed: float
+    low: float
+    high: float
+    impressions: float
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedModel:
+    """What the model of a variant has learned."""
+
+    variant: str
+    policy: str
+    model: str
+    items: int
+    impressions: float
+    effects: tuple[LearnedEffect, ...]
+    """Those that all items share, the surest first."""
+    calibration: tuple[CalibrationClass, ...]
+
+    @classmethod
+    def of(cls, raw: Mapping[str, Any]) -> LearnedModel:
+        """The answer as it came."""
+        effects = tuple([LearnedEffect.of(row) for row in raw["effects"]])
+        calibration = tuple([CalibrationClass.of(row) for row in raw["calibration"]])
+        plain = {f.name: raw[f.name] for f in fields(cls)} | {"effects": effects, "calibration": calibration}
+        return cls(**plain)
 
 
 def _time(text: str | None) -> datetime | None:

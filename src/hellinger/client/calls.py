@@ -23,6 +23,7 @@ from hellinger.client.answers import (
     Imported,
     Item,
     ItemHistory,
+    LearnedModel,
     NewItem,
     Outcome,
     Positions,
@@ -47,7 +48,18 @@ __all__ = [
     "impressions",
     "item",
 ]
-__all__ += ["import_counts", "live", "page", "phases", "positions", "rank", "series", "start_experiment", "unhide"]
+__all__ += [
+    "import_counts",
+    "learned_models",
+    "live",
+    "page",
+    "phases",
+    "positions",
+    "rank",
+    "series",
+    "start_experiment",
+    "unhide",
+]
 __all__ += ["window"]
 
 T = TypeVar("T")
@@ -375,6 +387,11 @@ def window(since: datetime | None, until: datetime | None) -> dict[str, str]:
     """A stretch of time as the service's routes take it."""
     ends = {"since": _moment(since), "until": _moment(until)}
     return {name: text for name, text in ends.items() if text is not None}
+
+
+def learned_models(experiment: str = "main") -> Call[tuple[LearnedModel, ...]]:
+    """What the models of an experiment's variants have learned, and how true their predictions were."""
+    return Call("GET", f"{_at(experiment)}/models", lambda raw: tuple(map(LearnedModel.of, raw["models"])))
 
 
 def positions() -> Call[Positions]:

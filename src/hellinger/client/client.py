@@ -157,6 +157,7 @@ class Client:
     end_experiment = _blocking(calls.end_experiment)
     series = _blocking(calls.series)
     positions = _blocking(calls.positions)
+    learned_models = _blocking(calls.learned_models)
     health = _blocking(calls.health)
     live = _blocking(calls.live)
 
@@ -320,6 +321,7 @@ class AsyncClient:
     end_experiment = _awaited(calls.end_experiment)
     series = _awaited(calls.series)
     positions = _awaited(calls.positions)
+    learned_models = _awaited(calls.learned_models)
     health = _awaited(calls.health)
     live = _awaited(calls.live)
 
