@@ -177,7 +177,7 @@ def coverage(results: Results, logs: int) -> None:
             missed, apart, refused = (sum(getattr(each, field) for each in seen) for field in Seen._fields[:3])
             errors = np.array([each.error for each in seen])
             spread = errors.std() / math.sqrt(logs)
-            answered = refused < 0.5 * logs
+            answered = refused < 0.5 * logs  # the mean error below is over all logs, refused ones included
             if answered and name not in ("switch_dr", "dr_os"):
                 worst = max(worst, missed, apart)
             bias = f"{100 * errors.mean():+.1f} ± {196 * spread:.1f} %".replace("-", "−")
@@ -285,7 +285,7 @@ def peer(results: Results) -> None:
         return
     theirs: dict[str, Any] = json.loads(done.stdout)
     columns = {name: np.array(column) for name, column in _shared_log().items()}
-    model = {"predicted": columns["predicted"], "predicted_target": columns["predicted_target"]}
+    model: dict[str, Any] = {"predicted": columns["predicted"], "predicted_target": columns["predicted_target"]}
     given = columns["reward"], columns["propensity"], columns["target"]
     mine = {
         "ips": evaluate.ips(*given),

@@ -285,6 +285,12 @@ def test_nothing_is_an_answer() -> None:
     found = evaluate.ips([], [], [])
     assert found.refusal == "the log has no rankings"
     assert isinstance(found, Estimate)
+    assert math.isnan(found.value)
+    given: list[dict[str, Any]] = [{}, {"largest": 2.0}, {"ranking": []}]
+    for options in given:
+        assert evaluate.ips([], [], [], most=3.0, **options)[1:3] == (0.0, 3.0)
+    for name in evaluate.ESTIMATORS:
+        assert Evaluator(name, most=2.0, slots=4, largest=5.0).estimate()[1:3] == (0.0, 8.0)
 
 
 @pytest.mark.parametrize(
@@ -295,7 +301,14 @@ def test_nothing_is_an_answer() -> None:
         (([2.0], [0.5], [0.5]), {}, "0 <= reward <= most"),
         (([math.nan], [0.5], [0.5]), {}, "reward is finite"),
         (([0.5], [0.1], [0.5]), {"largest": 2.0}, "weight <= largest"),
-        (([0.5], [0.5, 0.5], [0.5]), {}, "as many targets as propensities"),
+        (([0.5], [0.5, 0.5], [0.5]), {}, "propensity has as many entries as reward.*propensity=2, reward=1"),
+        (([0.5, 0.5], [0.5, 0.5], [0.5]), {}, "target has as many entries as reward.*target=1, reward=2"),
+        (([1] * 2000, [0.5] * 1000, [0.5] * 1000), {}, "propensity has as many.*propensity=1000, reward=2000"),
+        ((0.5, 0.5, 0.5), {}, "reward has an entry for each row"),
+        (([0.5], [0.5], [0.5]), {"unsupported": 1.5}, r"0 <= unsupported <= 1.*unsupported=1\.5"),
+        (([0.5], [0.5], [0.5]), {"unsupported": -0.1}, "0 <= unsupported <= 1"),
+        (([0.5] * 4,) * 3, {"ranking": [1, 2, 2, 1]}, "next to each other.*ranking_that_returns=1"),
+        (([0.5] * 5,) * 3, {"ranking": list("abcba")}, "next to each other.*ranking_that_returns='b'"),
         (([0.5], [0.5], [0.5]), {"alpha": 0.0}, "0 < alpha < 1"),
         (([0.5, 0.5], [0.5, 0.5], [0.5, 0.5]), {"ranking": [1]}, "a ranking for each row"),
     ],
@@ -303,6 +316,53 @@ def test_nothing_is_an_answer() -> None:
 def test_errors_state_rule_and_value(columns: Any, options: dict[str, Any], rule: str) -> None:
     with pytest.raises(InputError, match=rule):
         evaluate.ips(*columns, **options)
+
+
+@pytest.mark.parametrize(
+    ("model", "rule"),
+    [
+        ({"predicted": [0.5] * 3}, "predicted has as many entries as reward.*predicted=3, reward=2"),
+        ({"predicted_target": [0.5]}, "predicted_target has as many entries as reward.*predicted_target=1, reward=2"),
+        ({"predicted": [0.5, -0.1]}, r"0 <= predicted <= most.*predicted=-0\.1, most=1"),
+        ({"predicted": [0.5, 1.1]}, r"0 <= predicted <= most.*predicted=1\.1, most=1"),
+        ({"predicted_target": 2.0}, r"0 <= predicted_target <= most.*predicted_target=2\.0"),
+    ],
+)
+def test_wrong_predictions_are_named(model: dict[str, Any], rule: str) -> None:
+    given: dict[str, Any] = {"predicted": 0.5, "predicted_target": 0.5} | model
+    with pytest.raises(InputError, match=rule):
+        evaluate.dr([1, 0], [0.5, 0.5], [0.5, 0.5], **given)
+    with pytest.raises(InputError, match=rule):
+        Evaluator("dr").add([1, 0], [1.0, 1.0], **given)
+
+
+def test_one_prediction_is_for_all_rows() -> None:
+    half = [0.5] * 40
+    columns = [1, 0] * 20, half, half
+    scalar = evaluate.dr(*columns, predicted=0.3, predicted_target=0.4)
+    assert scalar == evaluate.dr(*columns, predicted=[0.3] * 40, predicted_target=[0.4] * 40)
+
+
+def test_columns_of_an_evaluator_have_one_length() -> None:
+    for options, rule in (
+        ({"mass": [1.0]}, "mass has as many entries as reward.*mass=1, reward=2"),
+        ({"unsupported": [0.0] * 3}, "unsupported is one share, or one for each unit.*shares=3, units=2"),
+        ({"ranking": ["a"]}, "a ranking for each row"),
+    ):
+        with pytest.raises(InputError, match=rule):
+            Evaluator().add([1, 0], [1.0, 1.0], **options)
+    with pytest.raises(InputError, match=r"weight has as many entries as reward.*weight=1, reward=2"):
+        Evaluator().add([1, 0], [1.0])
+
+
+def test_unknown_options_are_named_with_the_function() -> None:
+    columns: Any = ([1], [0.5], [0.5])
+    options: Any = {"clip": 3}
+    with pytest.raises(TypeError, match=r"^ips\(\) got an unexpected keyword argument 'clip'"):
+        evaluate.ips(*columns, **options)
+    options = {"looks": [1.0], "largest": 3}
+    with pytest.raises(TypeError, match=r"^position_based\(\) got an unexpected keyword argument 'largest'"):
+        evaluate.position_based([1], [1], [1], **options)
 
 
 # Positions -------------------------------------------------------------------------------------------
@@ -332,6 +392,19 @@ def test_what_the_page_did_not_have_is_unsupported() -> None:
     )
     assert found.unsupported == pytest.approx(1 - 0.5 / 1.5)
     assert "67 % of what it would show was never shown" in found.refusal
+
+
+def test_positions_are_checked_as_other_columns() -> None:
+    looks = [1.0, 0.5]
+    rows = [1, 0, 0, 1], [1, 2, 2, 1], [1, 2, 2, 1]
+    for ranking, rule in (
+        ([7, 8, 8, 7], "next to each other.*ranking_that_returns=7"),
+        ([7, 7], "a ranking for each row"),
+    ):
+        with pytest.raises(InputError, match=rule):
+            evaluate.position_based(*rows, looks=looks, ranking=ranking)
+    with pytest.raises(InputError, match=r"position has as many entries as reward.*position=4, reward=3"):
+        evaluate.position_based([1, 0, 0], *rows[1:], looks=looks)
 
 
 # Learning policies -----------------------------------------------------------------------------------

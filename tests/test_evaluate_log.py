@@ -21,6 +21,7 @@ from hellinger.serve.export import SCHEMA
 
 RATES = np.array([0.5, 0.4, 0.3, 0.2, 0.1, 0.05])
 LOOKS = np.array([1.0, 0.6, 0.4])
+PROPENSITIES = "item_id,position,click,propensity_score\n1,1,0,{}\n2,1,1,{}\n"
 
 
 def rows(rankings: int, seed: int, share: float = 0.5) -> list[dict[str, Any]]:
@@ -178,7 +179,15 @@ def test_chances_by_item_and_position(tmp_path: Path) -> None:
         ("log.csv", "item,reward\na,1\n", "lacks position, ranking_id"),
         ("log.parquet", "no parquet", "cannot be read"),
         ("log.csv", "ranking_id,item,position,reward\n", "the log has rankings"),
-        ("log.csv", "ranking_id,item,position,reward\nr,a,1,\n", "every row has a reward"),
+        ("log.csv", "ranking_id,item,position,reward\nr,a,1,\n", "every row has its reward` must hold, but got row=1"),
+        (
+            "log.csv",
+            "ranking_id,item,position,reward\nr,a,1,0\nr,,2,0\n",
+            "every row has its item` must hold, but got row=2",
+        ),
+        ("log.csv", "ranking_id,item,position,reward\nr,a,1,0\nr,b,0,0\n", "positions begin with 1.*position=0, row=2"),
+        ("log.csv", PROPENSITIES.format(1.0, 0.0), r"0 < propensity <= 1.*propensity=0\.0, row=2"),
+        ("log.csv", PROPENSITIES.format(1.5, 1.0), r"0 < propensity <= 1.*propensity=1\.5, row=1"),
     ],
 )
 def test_logs_that_are_none_are_told_in_words(tmp_path: Path, name: str, text: str, message: str) -> None:
@@ -200,6 +209,23 @@ def test_wrong_scores_are_told_in_words(folder: Path, tmp_path: Path, text: str,
     (tmp_path / "scores.csv").write_text(text)
     with pytest.raises(InputError, match=message):
         evaluate_log(folder / "log.parquet", scores=[tmp_path / "scores.csv"])
+
+
+@pytest.mark.parametrize("rows_at_once", [2, 100])
+def test_a_ranking_that_returns_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows_at_once: int) -> None:
+    monkeypatch.setattr("hellinger.evaluate.logs._ROWS", rows_at_once)
+    lines = [f"{name},a,1,0" for name in ("p", "q", "q", "r", "s", "q", "p")]
+    (tmp_path / "log.csv").write_text("\n".join(["ranking_id,item,position,reward", *lines]))
+    with pytest.raises(InputError, match=r"rows of a ranking are next to each other.*ranking_that_returns='q'"):
+        evaluate_log(tmp_path / "log.csv", policies=["uniform"])
+
+
+def test_errors_count_rows_over_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hellinger.evaluate.logs._ROWS", 3)
+    lines = [f"r{i},a,{int(i != 17)},0" for i in range(20)]
+    (tmp_path / "log.csv").write_text("\n".join(["ranking_id,item,position,reward", *lines]))
+    with pytest.raises(InputError, match="position=0, row=18"):
+        evaluate_log(tmp_path / "log.csv", policies=["uniform"])
 
 
 # The command -----------------------------------------------------------------------------------------

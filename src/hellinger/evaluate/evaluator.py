@@ -35,7 +35,7 @@ balanced).
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -44,7 +44,7 @@ from hellinger.errors import UnknownNameError, require
 from hellinger.evaluate.bounds import Bets, asymptotic_width
 from hellinger.evaluate.estimate import Estimate, refusal
 
-__all__ = ["ESTIMATORS", "SLACK", "Evaluator", "as_column", "first_of", "first_rows"]
+__all__ = ["ESTIMATORS", "SLACK", "Evaluator", "as_column", "first_of", "first_rows", "require_length"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -171,9 +171,7 @@ class Evaluator:
         ``mass`` is what has the mean 1 under full support, where that is not the weight.
         """
         rewards, weights = as_column(reward, "reward"), as_column(weight, "weight")
-        require(
-            rewards.shape == weights.shape, "as many weights as rewards", rewards=rewards.size, weights=weights.size
-        )
+        require_length(weights, "weight", rewards)
         if not rewards.size:
             return
         inside = float(rewards.min()) >= 0.0 and float(rewards.max()) <= self._most * (1.0 + SLACK)
@@ -186,11 +184,19 @@ class Evaluator:
             )
         outcomes = self._outcomes(rewards, weights, predicted, predicted_target)
         checked = weights if mass is None else as_column(mass, "mass")
+        require_length(checked, "mass", rewards)
         starts = first_rows(ranking, rewards.size)
         units = self._grouped(outcomes, weights, checked, rewards, starts)
+        missing = as_column(unsupported, "unsupported")
+        one_each = missing.shape in ((), units.places.shape)
+        require(
+            one_each, "unsupported is one share, or one for each unit", shares=missing.size, units=units.places.size
+        )
+        right = (missing >= 0.0) & (missing <= 1.0 + SLACK)
+        require(bool(right.all()), "0 <= unsupported <= 1", unsupported=first_of(missing, ~right))
         self.units += units.places.size
         self._places += float(units.places.sum())
-        self._unsupported += float(np.broadcast_to(np.asarray(unsupported, float), units.places.shape).sum())
+        self._unsupported += float(np.broadcast_to(missing, units.places.shape).sum())
         staked = units.outcome
         if self._reflects and self.estimator in _MODELLED:
             staked = _added(weights * rewards, starts)
@@ -214,7 +220,7 @@ class Evaluator:
         require(
             given and predicted_target is not None, f"{self.estimator} has a model's predictions", predicted=predicted
         )
-        ahead = np.broadcast_to(as_column(predicted_target, "predicted_target"), rewards.shape)
+        ahead = self._predictions(predicted_target, "predicted_target", rewards)
         if self.estimator == "dm":
             return ahead
         cut = self._cut
@@ -222,7 +228,15 @@ class Evaluator:
             weights = np.where(weights <= cut, weights, 0.0)
         elif self.estimator == "dr_os":
             weights = cut * cut * weights / (weights * weights + cut * cut)
-        return ahead + weights * (rewards - as_column(predicted, "predicted"))
+        return ahead + weights * (rewards - self._predictions(predicted, "predicted", rewards))
+
+    def _predictions(self, values: Rows | None, name: str, rewards: Floats) -> Floats:
+        column = as_column(values, name)
+        if column.ndim:
+            require_length(column, name, rewards)
+        right = (column >= 0.0) & (column <= self._most * (1.0 + SLACK))
+        require(bool(right.all()), f"0 <= {name} <= most", **{name: first_of(column, ~right)}, most=self._most)
+        return np.broadcast_to(column, rewards.shape)
 
     def _grouped(
         self, outcomes: Floats, weights: Floats, checked: Floats, rewards: Floats, starts: Ints | None
@@ -271,7 +285,7 @@ class Evaluator:
         missing, worst = declared, declared
         if weight_high < 1.0:
             missing, worst = max(declared, 1.0 - weight), max(declared, 1.0 - weight_low)
-        room = self._most * self._places / max(n, 1)
+        room = self._most * (self._places / n if n else self._slots)
         value = mean
         if self.estimator == "snips":
             value = mean / weight if weight > 0.0 else math.nan
@@ -333,7 +347,9 @@ def as_column(values: Rows | None, name: str) -> Floats:
     """A column of numbers, none of them missing."""
     column = np.asarray(values, dtype=np.float64)
     require(column.ndim <= 1, f"{name} has one dimension", shape=column.shape)
-    require(bool(np.isfinite(column).all()), f"{name} is finite", **{name: first_of(column, ~np.isfinite(column))})
+    finite = np.isfinite(column)
+    if not finite.all():
+        require(False, f"{name} is finite", **{name: first_of(column, ~finite)})
     return column
 
 
@@ -343,13 +359,29 @@ def first_of(values: Floats, wrong: npt.NDArray[np.bool_]) -> float:
     return float(found[0]) if found.size else math.nan
 
 
+def require_length(column: npt.NDArray[Any], name: str, rewards: Floats) -> None:
+    """A column has an entry for each reward."""
+    right = column.shape == rewards.shape
+    require(right, f"{name} has as many entries as reward", **{name: column.size}, reward=rewards.size)
+
+
 def first_rows(ranking: Rows | None, rows: int) -> Ints | None:
-    """The first row of each ranking."""
+    """The first row of each ranking; None where every row is a unit."""
     if ranking is None:
         return None
     names = np.asarray(ranking)
     require(names.shape == (rows,), "a ranking for each row", rankings=names.shape, rows=rows)
-    return np.concatenate([[0], np.flatnonzero(names[1:] != names[:-1]) + 1])
+    if not rows:
+        return None
+    starts = np.concatenate([[0], np.flatnonzero(names[1:] != names[:-1]) + 1])
+    heads = names[starts]
+    if bool((heads[1:] > heads[:-1]).all()):  # as numbers mostly are, and quickly seen
+        return starts
+    known, first = np.unique(heads, return_index=True)
+    if known.size < heads.size:
+        back = heads[np.setdiff1d(np.arange(heads.size), first)[0]]
+        require(False, "rows of a ranking are next to each other", ranking_that_returns=back.item())
+    return starts
 
 
 def _added(rows: Floats, starts: Ints | None) -> Floats:

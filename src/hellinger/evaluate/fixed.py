@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from hellinger.errors import require
 from hellinger.evaluate.estimate import Estimate
-from hellinger.evaluate.evaluator import SLACK, Evaluator, as_column, first_of, first_rows
+from hellinger.evaluate.evaluator import SLACK, Evaluator, as_column, first_of, first_rows, require_length
 
 __all__ = [
     "balanced",
@@ -33,9 +33,10 @@ _PART = 1 << 20
 """Rows of an array that are worked on at once."""
 
 
-def _weights(propensity: Rows, target: Rows) -> Floats:
+def _weights(rewards: Floats, propensity: Rows, target: Rows) -> Floats:
     logged, wanted = as_column(propensity, "propensity"), as_column(target, "target")
-    require(logged.shape == wanted.shape, "as many targets as propensities", target=wanted.size, propensity=logged.size)
+    require_length(logged, "propensity", rewards)
+    require_length(wanted, "target", rewards)
     right = (logged > 0.0) & (logged <= 1.0 + SLACK)
     require(bool(right.all()), "0 < propensity <= 1", propensity=first_of(logged, ~right))
     right = (wanted >= 0.0) & (wanted <= 1.0 + SLACK)
@@ -58,10 +59,11 @@ def _run(
     cut: float = 10.0,
     alpha: float = 0.05,
 ) -> Estimate:
-    weights = _weights(propensity, target)
+    rewards = as_column(reward, "reward")
+    weights = _weights(rewards, propensity, target)
     return run_weighted(
         estimator,
-        reward,
+        rewards,
         weights,
         ranking=ranking,
         columns={"predicted": predicted, "predicted_target": predicted_target},
@@ -75,7 +77,7 @@ def _run(
 
 def run_weighted(
     estimator: str,
-    reward: Rows,
+    rewards: Floats,
     weights: Floats,
     *,
     ranking: Rows | None,
@@ -84,21 +86,25 @@ def run_weighted(
     **options: Any,
 ) -> Estimate:
     """An estimate from whole arrays; ``columns`` are the others that :meth:`Evaluator.add` takes."""
-    starts = first_rows(ranking, weights.size)
-    slots = 1 if starts is None or not weights.size else int(np.diff(starts, append=weights.size).max())
+    require(rewards.ndim == 1, "reward has an entry for each row", shape=rewards.shape)
+    starts = first_rows(ranking, rewards.size)
+    slots = 1 if starts is None else int(np.diff(starts, append=weights.size).max())
     evaluator = Evaluator(estimator, slots=slots, **options)
     given = {
         name: np.asarray(column) for name, column in (columns | {"ranking": ranking}).items() if column is not None
     }
-    for rows in _parts(starts, weights.size):
-        parts = {name: column[rows] for name, column in given.items()}
-        evaluator.add(np.asarray(reward)[rows], weights[rows], unsupported=unsupported, **parts)
+    for name, column in given.items():
+        if column.ndim:  # one prediction may be for all rows
+            require_length(column, name, rewards)
+    for rows in _parts(starts, rewards.size):
+        parts = {name: column[rows] if column.ndim else column for name, column in given.items()}
+        evaluator.add(rewards[rows], weights[rows], unsupported=unsupported, **parts)
     return evaluator.estimate()
 
 
 def _parts(starts: Ints | None, rows: int) -> list[slice]:
     """Parts of about equal size that cut no ranking in two."""
-    if starts is None or not rows:
+    if starts is None:
         marks = [*range(0, rows, _PART), rows]
     else:
         cuts = np.searchsorted(starts, np.arange(_PART, rows, _PART))
@@ -106,7 +112,17 @@ def _parts(starts: Ints | None, rows: int) -> list[slice]:
     return [slice(first, last) for first, last in pairwise(marks)]
 
 
-def ips(reward: Rows, propensity: Rows, target: Rows, **options: Any) -> Estimate:
+def ips(
+    reward: Rows,
+    propensity: Rows,
+    target: Rows,
+    *,
+    ranking: Rows | None = None,
+    most: float = 1.0,
+    largest: float | None = None,
+    unsupported: float = 0.0,
+    alpha: float = 0.05,
+) -> Estimate:
     """Inverse propensity scores: the mean of wR, unbiased where propensities are right.
 
     Parameters
@@ -132,19 +148,61 @@ def ips(reward: Rows, propensity: Rows, target: Rows, **options: Any) -> Estimat
     >>> round(found.value, 6), round(found.low, 3), round(found.high, 3), round(found.effective_sample)
     (0.5, 0.418, 0.589, 610)
     """
-    return _run("ips", reward, propensity, target, **options)
+    return _run(
+        "ips",
+        reward,
+        propensity,
+        target,
+        ranking=ranking,
+        most=most,
+        largest=largest,
+        unsupported=unsupported,
+        alpha=alpha,
+    )
 
 
-def clipped_ips(reward: Rows, propensity: Rows, target: Rows, *, clip: float = 10.0, **options: Any) -> Estimate:
+def clipped_ips(
+    reward: Rows,
+    propensity: Rows,
+    target: Rows,
+    *,
+    clip: float = 10.0,
+    ranking: Rows | None = None,
+    most: float = 1.0,
+    largest: float | None = None,
+    unsupported: float = 0.0,
+    alpha: float = 0.05,
+) -> Estimate:
     """:func:`ips` with weights cut at ``clip``: steadier, and too low; the upper end is that of ``ips``.
 
     >>> clipped_ips([1, 0] * 500, [0.01, 0.5] * 500, [0.9, 0.5] * 500, clip=5.0).value
     2.5
     """
-    return _run("clipped_ips", reward, propensity, target, cut=clip, **options)
+    return _run(
+        "clipped_ips",
+        reward,
+        propensity,
+        target,
+        cut=clip,
+        ranking=ranking,
+        most=most,
+        largest=largest,
+        unsupported=unsupported,
+        alpha=alpha,
+    )
 
 
-def snips(reward: Rows, propensity: Rows, target: Rows, **options: Any) -> Estimate:
+def snips(
+    reward: Rows,
+    propensity: Rows,
+    target: Rows,
+    *,
+    ranking: Rows | None = None,
+    most: float = 1.0,
+    largest: float | None = None,
+    unsupported: float = 0.0,
+    alpha: float = 0.05,
+) -> Estimate:
     """Self-normalised: Σ wR / Σ w, a little biased and much steadier.
 
     With ``largest`` the interval is of w(R − m) + m, m being the same quotient of all units before, at most 1/largest;
@@ -153,20 +211,62 @@ def snips(reward: Rows, propensity: Rows, target: Rows, **options: Any) -> Estim
     >>> snips([1, 0, 0, 1] * 250, [0.5] * 1000, [0.9, 0.1] * 500).value
     0.5
     """
-    return _run("snips", reward, propensity, target, **options)
+    return _run(
+        "snips",
+        reward,
+        propensity,
+        target,
+        ranking=ranking,
+        most=most,
+        largest=largest,
+        unsupported=unsupported,
+        alpha=alpha,
+    )
 
 
-def dm(reward: Rows, propensity: Rows, target: Rows, *, predicted_target: Rows, **options: Any) -> Estimate:
+def dm(
+    reward: Rows,
+    propensity: Rows,
+    target: Rows,
+    *,
+    predicted_target: Rows,
+    ranking: Rows | None = None,
+    most: float = 1.0,
+    largest: float | None = None,
+    unsupported: float = 0.0,
+    alpha: float = 0.05,
+) -> Estimate:
     """The direct method: what a model predicts of what the policy would show. No interval can answer for a model.
 
     >>> dm([1, 0], [0.5, 0.5], [0.5, 0.5], predicted_target=[0.3, 0.5])[:3]
     (0.4, 0.0, 1.0)
     """
-    return _run("dm", reward, propensity, target, predicted_target=predicted_target, **options)
+    return _run(
+        "dm",
+        reward,
+        propensity,
+        target,
+        predicted_target=predicted_target,
+        ranking=ranking,
+        most=most,
+        largest=largest,
+        unsupported=unsupported,
+        alpha=alpha,
+    )
 
 
 def dr(
-    reward: Rows, propensity: Rows, target: Rows, *, predicted: Rows, predicted_target: Rows, **options: Any
+    reward: Rows,
+    propensity: Rows,
+    target: Rows,
+    *,
+    predicted: Rows,
+    predicted_target: Rows,
+    ranking: Rows | None = None,
+    most: float = 1.0,
+    largest: float | None = None,
+    unsupported: float = 0.0,
+    alpha: float = 0.05,
 ) -> Estimate:
     """Doubly robust: the model's prediction, corrected by weighted residuals.
 
@@ -176,7 +276,19 @@ def dr(
     >>> dr([1, 0] * 500, half, half, predicted=half, predicted_target=half).value
     0.5
     """
-    return _run("dr", reward, propensity, target, predicted=predicted, predicted_target=predicted_target, **options)
+    return _run(
+        "dr",
+        reward,
+        propensity,
+        target,
+        predicted=predicted,
+        predicted_target=predicted_target,
+        ranking=ranking,
+        most=most,
+        largest=largest,
+        unsupported=unsupported,
+        alpha=alpha,
+    )
 
 
 def switch_dr(
@@ -187,11 +299,27 @@ def switch_dr(
     predicted: Rows,
     predicted_target: Rows,
     switch: float = 10.0,
-    **options: Any,
+    ranking: Rows | None = None,
+    most: float = 1.0,
+    largest: float | None = None,
+    unsupported: float = 0.0,
+    alpha: float = 0.05,
 ) -> Estimate:
     """:func:`dr` where the weight is at most ``switch``, and the model alone elsewhere."""
-    options |= {"predicted": predicted, "predicted_target": predicted_target}
-    return _run("switch_dr", reward, propensity, target, cut=switch, **options)
+    return _run(
+        "switch_dr",
+        reward,
+        propensity,
+        target,
+        predicted=predicted,
+        predicted_target=predicted_target,
+        cut=switch,
+        ranking=ranking,
+        most=most,
+        largest=largest,
+        unsupported=unsupported,
+        alpha=alpha,
+    )
 
 
 def dr_os(
@@ -202,11 +330,27 @@ def dr_os(
     predicted: Rows,
     predicted_target: Rows,
     shrink: float = 100.0,
-    **options: Any,
+    ranking: Rows | None = None,
+    most: float = 1.0,
+    largest: float | None = None,
+    unsupported: float = 0.0,
+    alpha: float = 0.05,
 ) -> Estimate:
     """:func:`dr` with weights shrunk to λw/(w² + λ), λ being ``shrink``: optimistic shrinkage."""
-    options |= {"predicted": predicted, "predicted_target": predicted_target}
-    return _run("dr_os", reward, propensity, target, cut=math.sqrt(shrink), **options)
+    return _run(
+        "dr_os",
+        reward,
+        propensity,
+        target,
+        predicted=predicted,
+        predicted_target=predicted_target,
+        cut=math.sqrt(shrink),
+        ranking=ranking,
+        most=most,
+        largest=largest,
+        unsupported=unsupported,
+        alpha=alpha,
+    )
 
 
 def balanced(propensities: Rows, shares: Rows) -> Floats:

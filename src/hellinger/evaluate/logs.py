@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hellinger.errors import InputError, needs_extra, require
+from hellinger.evaluate.evaluator import SLACK
 
 __all__ = ["LogFile", "LogPart", "Survey", "read_items", "survey"]
 
@@ -111,6 +112,8 @@ class LogFile:
         import polars as pl
 
         left: Any = None
+        before = 0
+        heads: list[npt.NDArray[np.uint64]] = []
         try:
             for frame in self._selected().collect_batches(chunk_size=_ROWS, maintain_order=True):
                 whole = frame if left is None else pl.concat([left, frame])
@@ -119,11 +122,34 @@ class LogFile:
                 cut = int(last[-1]) + 1 if last.size else 0
                 left = whole.slice(cut)
                 if cut:
-                    yield self._part(whole.slice(0, cut))
+                    part = self._part(whole.slice(0, cut), before)
+                    heads.append(self._heads(whole, part))
+                    before += cut
+                    yield part
         except pl.exceptions.PolarsError as error:
             raise InputError(f"{str(self.path)!r} cannot be read: {str(error).splitlines()[0]}") from None
         if left is not None and len(left):
-            yield self._part(left)
+            part = self._part(left, before)
+            heads.append(self._heads(left, part))
+            yield part
+        self._require_adjacent(heads)
+
+    def _heads(self, frame: Any, part: LogPart) -> npt.NDArray[np.uint64]:
+        """A hash of each ranking's name; of Open Bandit none, where a row is a ranking."""
+        first = part.first if self.kind == "export" else part.first[:0]
+        return np.asarray(frame["ranking"].gather(first).hash().to_numpy(), np.uint64)
+
+    def _require_adjacent(self, heads: list[npt.NDArray[np.uint64]]) -> None:
+        """Each ranking begins once."""
+        import polars as pl
+
+        begun = np.concatenate(heads) if heads else np.zeros(0, np.uint64)
+        known, first = np.unique(begun, return_index=True)
+        if known.size < begun.size:
+            back = begun[np.setdiff1d(np.arange(begun.size), first)[0]]
+            names = self._selected().select("ranking").filter(pl.col("ranking").hash() == back)
+            name = names.head(1).collect()["ranking"][0]
+            require(False, "rows of a ranking are next to each other", ranking_that_returns=name)
 
     def _selected(self) -> Any:
         """The columns that are used, under one set of names."""
@@ -155,8 +181,22 @@ class LogFile:
             column = column.dt.epoch("ms")
         return column.cast(pl.Int64).fill_null(0).alias("at")
 
-    def _part(self, frame: Any) -> LogPart:
+    def _part(self, frame: Any, before: int) -> LogPart:
+        """Rows of whole rankings, with so many rows before; errors count rows from 1."""
         import polars as pl
+
+        for column in ("ranking", "item", "position", "reward"):
+            missing = frame[column].is_null()
+            require(not missing.any(), f"every row has its {column}", row=before + 1 + int(missing.arg_max() or 0))
+        position = frame["position"].cast(pl.Int64).to_numpy()
+        propensity = frame["propensity"].fill_null(float("nan")).to_numpy()
+        chances = np.isnan(propensity) | (propensity > 0.0) & (propensity <= 1.0 + SLACK)
+        for name, values, right, rule in (
+            ("position", position, position >= 1, "positions begin with 1"),
+            ("propensity", propensity, chances, "0 < propensity <= 1"),
+        ):
+            row = int(np.argmin(right))
+            require(bool(right[row]), rule, **{name: values[row].item()}, row=before + 1 + row)
 
         new = (frame["ranking"] != frame["ranking"].shift(1)).fill_null(True).to_numpy()
         first = np.flatnonzero(new)
@@ -167,16 +207,13 @@ class LogFile:
                 self.names.append(name)
         codes = unique.with_columns(code=pl.Series([self._codes[name] for name in unique["item"]], dtype=pl.Int64))
         items = frame.select("item").join(codes, on="item", how="left", maintain_order="left")["code"].to_numpy()
-        for column in ("position", "reward"):
-            missing = frame[column].null_count()
-            require(missing == 0, f"every row has a {column}", rows_without=missing)
         return LogPart(
             first,
             frame["at"].to_numpy()[first],
             items.astype(np.int64),
-            frame["position"].cast(pl.Int64).to_numpy(),
+            position,
             frame["reward"].to_numpy(),
-            frame["propensity"].fill_null(float("nan")).to_numpy(),
+            propensity,
             frame["drawn"].fill_null(False).to_numpy(),
         )
 

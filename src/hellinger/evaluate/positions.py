@@ -12,13 +12,12 @@ Unbiased learning-to-rank with biased feedback. WSDM.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
 from hellinger.errors import require
 from hellinger.evaluate.estimate import Estimate
+from hellinger.evaluate.evaluator import as_column, require_length
 from hellinger.evaluate.fixed import run_weighted
 
 __all__ = ["examination", "position_based"]
@@ -64,7 +63,14 @@ def examination(reward: Rows, position: Rows, *, group: Rows | None = None) -> F
 
 
 def position_based(
-    reward: Rows, position: Rows, target_position: Rows, *, looks: Rows, ranking: Rows | None = None, **options: Any
+    reward: Rows,
+    position: Rows,
+    target_position: Rows,
+    *,
+    looks: Rows,
+    ranking: Rows | None = None,
+    most: float = 1.0,
+    alpha: float = 0.05,
 ) -> Estimate:
     """What another order of the same items would have earned, by the position-based model.
 
@@ -76,10 +82,8 @@ def position_based(
         Where the policy would have shown this item; 0 where it would not.
     looks
         The chance of a look at each position, up to a factor: see :func:`examination`.
-    ranking
-        Which ranking a row is of.
-    options
-        ``most`` and ``alpha`` as for :func:`~hellinger.evaluate.ips`.
+    ranking, most, alpha
+        As for :func:`~hellinger.evaluate.ips`.
 
     Examples
     --------
@@ -94,18 +98,28 @@ def position_based(
     chances = np.asarray(looks, dtype=float)
     above = chances.ndim == 1 and bool((chances > 0.0).all())
     require(above, "a chance above 0 for each position", looks=chances.tolist())
-    require(here.shape == there.shape, "a target position for each position", target_position=there.shape)
+    rewards = as_column(reward, "reward")
+    require_length(here, "position", rewards)
+    require_length(there, "target_position", rewards)
     for places, first in ((here, 1), (there, 0)):
         inside = bool(((places >= first) & (places <= chances.size)).all())
         require(inside, "positions are within those of `looks`", looks=chances.size)
     wanted = np.where(there > 0, chances[there - 1], 0.0)
     weights = wanted / chances[here - 1]
     names = np.arange(here.size) if ranking is None else np.asarray(ranking)
+    require(names.shape == here.shape, "a ranking for each row", rankings=names.shape, rows=here.size)
     rows = np.unique(names, return_inverse=True)[1]
     # a unit's mean of these is the share of the policy's looks that fall on what was shown
     mass = wanted * (np.bincount(rows) / np.bincount(rows, chances[here - 1]))[rows]
     largest = float(chances.max() / chances.min())
     columns: dict[str, Rows | None] = {"mass": mass}
     return run_weighted(
-        "position_based", reward, weights, ranking=names, columns=columns, largest=max(largest, 1.0), **options
+        "position_based",
+        rewards,
+        weights,
+        ranking=names,
+        columns=columns,
+        largest=max(largest, 1.0),
+        most=most,
+        alpha=alpha,
     )
