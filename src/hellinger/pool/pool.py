@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Generic, overload
 
@@ -61,7 +61,8 @@ class Pool(Core, Generic[IdT]):
         Whether impressions may be worth less than one, see :meth:`record`; the first that is sets it by itself.
     model
         A model of rewards by features of items and of who is asking, or its spec: ``"logistic"``; see
-        :mod:`hellinger.models`. Mean and pulls of an item are then the model's.
+        :mod:`hellinger.models`. The index then uses the model's mean and pulls of an item: :meth:`predict` has those,
+        :meth:`stats` the plain counts.
 
     Examples
     --------
@@ -501,6 +502,8 @@ class Pool(Core, Generic[IdT]):
         ``contexts`` are one for all, or one for each.
         """
         self._refuse_context(contexts=contexts)
+        if isinstance(contexts, Iterable) and not isinstance(contexts, Mapping):
+            contexts = list(contexts)
         slots = self._places(ids)
         n, s = self._checks.many(impressions, rewards, slots.size)
         self._count(slots, n, s, contexts)
