@@ -175,6 +175,8 @@ def test_a_family_without_a_spec_is_given_again() -> None:
         (lambda: Bandit.from_state(Bandit("cold-start").state() | {"prior": {"a": 2}}), ["what Prior.state() gave"]),
         (lambda: Bandit.from_state(Bandit("kl-ucb").state() | {"pulls": [-1.0] * 10}), ["0 <= pulls", "-1.0"]),
         (lambda: Bandit.from_state(Bandit("kl-ucb").state() | {"sums": [0.0]}), ["one sum and one count"]),
+        (lambda: Bandit.from_state(Bandit("kl-ucb").state(), model="logistic"), ["state that has one", "logistic"]),
+        (lambda: Bandit("kl-ucb", 1, model="logistic", features=cast(Any, [{"a": 1}])), ["dict from arms", "'a': 1"]),
     ],
 )
 def test_errors(call: Callable[[], Any], words: list[str]) -> None:

@@ -128,6 +128,8 @@ def test_a_player_that_shows_what_nobody_knows_is_found_out() -> None:
         ({"features": ({},) * 4}, "there are features of each item"),
         ({"rates": np.zeros((2, 4))}, "rates are people × items"),
         ({"rates": np.full((2, 5), 1.5)}, "0 <= rate <= 1"),
+        ({"rates": np.full((2, 5), np.nan)}, "some rates are known"),
+        ({"rates": [[0.5] * 5, [0.5]]}, "rates are numbers, people × items"),
         ({"groups": ("a",)}, "there is a group for each item, or none"),
         ({"memory": 3}, "memory [+] slots <= items that each person may be shown"),
         ({"memory": -1}, "0 <= memory"),
@@ -136,6 +138,14 @@ def test_a_player_that_shows_what_nobody_knows_is_found_out() -> None:
 def test_problems_without_sense_are_refused(changes: dict[str, Any], rule: str) -> None:
     with pytest.raises(ValueError, match=rule):
         tiny(**changes).check()
+
+
+def test_rates_may_be_lists() -> None:
+    listed = tiny(rates=tiny().rates.tolist())
+    assert listed.check().digest == tiny().digest
+    assert PersonOracle(listed).choose(2, np.array([0, 1])).tolist() == [[1, 2], [0, 4]]
+    results = [simulate("uniform", problem=each, horizon=20, runs=1, workers=1) for each in (listed, tiny())]
+    assert results[0].final.tolist() == results[1].final.tolist()
 
 
 # Simulations -----------------------------------------------------------------------------------------

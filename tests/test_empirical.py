@@ -99,6 +99,7 @@ def test_ends() -> None:
     assert k_inf([0.2, 0.4], 0.1) == 0.0
     assert k_inf([0.2, 0.4], 1.0) == math.inf
     assert k_inf([1.0], 1.0) == 0.0
+    assert k_inf([1.0, 1.0], 2.0) == k_inf([0.2], 1.5) == k_inf([1.0], math.inf) == math.inf
     assert k_inf([0.3], 0.5) == pytest.approx(math.log(0.7 / 0.5), rel=1e-14)  # mass at the top alone is added
     assert empirical_upper([0.3], 0.1) == pytest.approx(1.0 - 0.7 * math.exp(-0.1), rel=1e-14)
     assert empirical_upper([0.25, 0.5], 0.0) == 0.375

@@ -162,6 +162,20 @@ def test_a_saved_one_goes_on(arguments: dict[str, Any], tmp_path: Path) -> None:
     assert (again.ask(), again.best, repr(again)) == (finder.ask(), finder.best, repr(finder))
 
 
+def test_a_family_that_no_spec_names_is_given_again(tmp_path: Path) -> None:
+    class Coin(families.Bernoulli):
+        name = "two-sided"
+
+    finder = Identification(3, rate="mixture", family=Coin())
+    finder.tell(0, 1.0)
+    finder.save(tmp_path / "finder.json")
+    with pytest.raises(ValueError, match="unknown family 'two-sided'"):
+        Identification.load(tmp_path / "finder.json")
+    again = Identification.load(tmp_path / "finder.json", family=Coin())
+    assert isinstance(again.family, Coin)
+    assert again.state() == finder.state()
+
+
 # Simulation -------------------------------------------------------------------------------------------
 
 

@@ -81,6 +81,13 @@ def test_enough_impressions_for_everything() -> None:
     assert theory.limit(a=1, b=9, items=10, impressions=0, most=10) == 0.0
 
 
+def test_a_limit_is_a_plain_number() -> None:
+    one, half = np.float64(1.0), np.float64(0.5)
+    for impressions in (0, 5, 100, np.float64(5)):
+        assert type(theory.limit(a=one, b=one, items=3, impressions=impressions, most=[4])) is float
+        assert type(theory.limit(rates=[half], items=[3], impressions=impressions, most=4)) is float
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [
@@ -91,6 +98,8 @@ def test_enough_impressions_for_everything() -> None:
         ({"rates": [0.5], "weights": [0.0]}, "0 < weights"),
         ({"a": 1.0, "b": 1.0, "most": 0.5}, "most=0.5"),
         ({"a": 1.0, "b": 1.0, "impressions": -1}, "impressions=-1"),
+        ({"a": 1.0, "b": 1.0, "items": np.inf}, "0 <= items, finite.*inf"),
+        ({"a": 1.0, "b": 1.0, "items": [1, 2], "most": [1, 2, 3]}, r"one for each group.*items=\(2,\), most=\(3,\)"),
     ],
 )
 def test_what_makes_no_sense(options: dict[str, object], says: str) -> None:

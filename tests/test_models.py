@@ -381,6 +381,21 @@ def test_what_a_model_refuses() -> None:
         modelled.set_counts(["a"], [1], [0])
     with pytest.raises(ValueError, match="for each event"):
         modelled.record_many(["a", "a"], 1, contexts=[{}])
+    for wrong in (5, ["x"], np.array([1.5])):
+        with pytest.raises(ValueError, match="a context must be a dict"):
+            modelled.record_many(["a"], 1, contexts=wrong)  # type: ignore[arg-type]
+    assert modelled.rounds == 0
+
+
+def test_contexts_come_in_any_iterable() -> None:
+    who = [{"age": 1}, {"age": 5}]
+    means = []
+    for contexts in (who, tuple(who), iter(who), np.array(who)):
+        pool = Pool[str](model="logistic")
+        pool.add(["a", "b"])
+        pool.record_many(["a", "b"], 1, [1, 0], contexts=contexts)
+        means.append(pool.predict(["a", "b"], context={"age": 3})[0].tolist())
+    assert means == [means[0]] * 4
 
 
 def test_another_family_takes_the_means_it_has() -> None:

@@ -364,3 +364,25 @@ def test_segments_know_groups() -> None:
     assert pool.pooled.stats("b").group == ("x",)
     pool.remove("a", forget=True)
     assert pool.pooled._members.departed() == {}
+
+
+def test_items_without_a_group_stay_without_when_groups_end_and_others_begin() -> None:
+    pool = Pool[str](seed=0)
+    pool.add("a", group="g")
+    pool.remove("a")
+    others = [f"x{j}" for j in range(3000)]
+    pool.add(others)
+    pool.add("z", group="h")
+    assert {pool.stats(name).group for name in others} == {()}
+    pool.remove(others[2000:])
+    assert pool.stats("z").group == ("h",)
+    assert len(pool._members) == 1
+
+
+def test_groups_that_lost_items_are_a_list() -> None:
+    pool = Pool[str]()
+    for groups in ("ab", ("sport", "story-17")):
+        with pytest.raises(ValueError, match="list of groups"):
+            pool.set_departed(groups, 1, 10, 1)
+    with pytest.raises(ValueError, match="whole number"):
+        pool.set_departed(["g"], 1.5, 10, 1)

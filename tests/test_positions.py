@@ -325,3 +325,27 @@ def test_settings_read_positions() -> None:
     for wrong in ("1, 0", "often", "[1, 2]", "0.5, 0.2", "[]", '{"a": 1}'):
         with pytest.raises(ValueError, match="positions"):
             Settings.load(environ={}, flags={"positions": wrong})
+
+
+def test_a_refused_event_does_not_change_what_is_checked() -> None:
+    pool = Pool[str]()
+    pool.add("a", 10, 1)
+    with pytest.raises(KeyError):
+        pool.record("nobody", impressions=0.5)
+    with pytest.raises(ValueError, match="'a'"):
+        pool.add("a", impressions=0.5)
+    with pytest.raises(ValueError, match="rewards"):
+        pool.record("a", impressions=1, rewards=100)
+
+
+def test_a_window_of_fractions_ends_at_nothing() -> None:
+    pool = Pool[str](window=2, buckets=2)
+    pool.add("a")
+    for _ in range(50):
+        pool.record("a", impressions=0.1)
+    pool.advance(1)
+    for _ in range(30):
+        pool.record("a", impressions=0.7)
+    pool.advance(10)
+    assert pool.rounds == pytest.approx(0.0, abs=1e-9)
+    assert pool.rounds >= 0

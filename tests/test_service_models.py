@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import httpx
@@ -273,3 +273,41 @@ def test_a_variant_with_a_model_over_http(served: Served) -> None:
         assert {row["context"]["likes"] for row in client.export()} == {"s", "a"}
         refused = http.post("/v1/experiments/main/phases", json={"variants": {"x": "ucb1(model=nothing)"}})
         assert (refused.status_code, "unknown model 'nothing'" in refused.text) == (422, True)
+
+
+def test_learning_from_all_after_learning_from_its_own() -> None:
+    """Late rewards of rankings that others made before count against impressions that the model knows."""
+    life = Copy(Log(), 100, {"one": "ucb1"}, seed=3)
+    for number in range(6):
+        life.add(f"x-{number}", features={"topic": "art"})
+    begin(life, {"one": SPEC, "two": "ucb1"})
+    made = [life.rank(2, at=START + number, context=OLD) for number in range(20)]
+    life.flush()
+    begin(life, {"one": SPEC, "two": "ucb1"}, "shared")
+    for draft in made:
+        for item in draft.fields["items"]:
+            life.give(draft.event.key, item, at=START + 30)
+    life.flush()
+    life.check(START + 40)
+    assert life.desk.ledger.models.of["one"].pool.rounds == life.desk.ledger.rounds(variants=["one", "two"])
+
+
+def test_a_step_that_fails_is_a_failure() -> None:
+    """Neither a ranking nor the background goes on with a model that lacks a step."""
+    ways: list[Callable[[Copy], object]] = [
+        lambda life: life.desk.pools.model("one"),
+        lambda life: life.desk.pools.finish(),
+    ]
+    for reach in ways:
+        life = Copy(Log(), 100, {"one": "ucb1"}, seed=3)
+        life.add("a", features={"topic": "art"})
+        begin(life, {"one": SPEC})
+        life.desk.pools.finish()
+
+        def broken(*_: Any) -> None:
+            raise MemoryError
+
+        life.desk.ledger.models.of["one"]._change(broken)
+        with pytest.raises(MemoryError):
+            reach(life)
+        assert isinstance(life.desk.pools.failure, MemoryError)

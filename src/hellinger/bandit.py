@@ -115,6 +115,8 @@ class Bandit:
         """Add one arm or several, never played, with what a model knows of them; all or none."""
         new = listed_arms(arms)
         self._check(features=features)
+        mapped = features is None or isinstance(features, Mapping)
+        require(mapped, "features are a dict from arms to their features", features=features)
         unknown = set(features or ()) - set(new)
         require(not unknown, "features are of arms that are added", unknown=sorted(map(str, unknown)))
         for known in (features or {}).values():
@@ -313,7 +315,9 @@ class Bandit:
             require(bool(np.isfinite(sums).all() and np.isfinite(pulls).all()), "sums and counts are numbers")
             if bandit.prior is not None:
                 bandit.prior = Prior.from_state(state["prior"])
-            if (learned := state["model"]) is not None:
+            learned = state["model"]
+            require(model is None or learned is not None, "model goes with a state that has one", model=model)
+            if learned is not None:
                 made = models.get(learned["plain"]["model"] if model is None else model)
                 arrays = {name: _unpacked(packed) for name, packed in learned["arrays"].items()}
                 bandit._posterior = Regression.from_state(made, learned["plain"], arrays)

@@ -175,7 +175,7 @@ class Experiments:
         ledger = self._ledger()
         place = ledger.phase_place  # before others can begin a phase: what was checked was checked against this one
         played = [Allocation.given(self._settings).variants]
-        played += [phase["variants"] for phase in ledger.experiments.values()]
+        played += [phase["variants"] for phase in ledger.experiments.values() if not phase.get("ended")]
         compiled = {canonical(spec) for variants in played for spec in variants.values()}
         if new := set(map(canonical, allocation.variants.values())) - compiled:
             await asyncio.to_thread(warm_policies, new)  # rankings would wait for the compiler

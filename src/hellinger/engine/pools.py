@@ -6,6 +6,7 @@ Items have their slots as ids in the pools, not their names.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from typing import Any
 
@@ -215,7 +216,10 @@ class Pools:
     def model(self, variant: str) -> Modelled | None:
         """What ranks for a variant that has a model; None where counts do: it has none, or has very much to take in."""
         model = self.ledger.models.of.get(variant)
-        return model if model is not None and model.settle(LEARN) else None
+        if model is None:
+            return None
+        with self._failing():
+            return model if model.settle(LEARN) else None
 
     def _pick_by_model(
         self, model: Modelled, pool: Pool[Any], k: int, context: dict[str, Any] | None, filters: dict[str, Any]
@@ -343,11 +347,25 @@ class Pools:
             while key in self._of and self._of[key].behind:
                 self._look_up(*key, SLICE)
                 yield
-            while (model := self.ledger.models.of.get(variant)) is not None and len(model):
-                model.catch_up(LEARN)
+            model = None if segment else self.ledger.models.of.get(variant)
+            for _ in range(0 if model is None else len(model)):  # what comes meanwhile has its turn next time
+                model = self.ledger.models.of.get(variant)
+                if model is None or not len(model):
+                    break
+                with self._failing():
+                    model.catch_up(LEARN)
                 yield
             if segment and key in self._of and self._rounds(*key) < self._least(variant):
                 del self._of[key]
+
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        """Rely on no pool any more after an error in the block: something was taken in by half."""
+        try:
+            yield
+        except Exception as error:
+            self.failure = error
+            raise
 
     def finish(self) -> None:
         """:meth:`catch_up`, all at once."""
@@ -385,14 +403,11 @@ class Pools:
         if self.failure is not None:
             raise self.failure
         derived = self._of[variant, segment]
-        try:
+        with self._failing():
             if derived.number:
                 self._place(variant, segment, *derived.take(most))
             else:
                 self._set_departed(variant, segment, list(islice(derived.groups, most)))
-        except Exception as error:
-            self.failure = error
-            raise
 
     def _place(self, variant: str, segment: str, slots: Slots, described: set[int]) -> None:
         """Take in the items that belong in a pool with their counts, take out others, hide what is not to be shown."""

@@ -295,21 +295,22 @@ class Identification:
         Path(path).write_text(json.dumps(self.state()), encoding="utf-8")
 
     @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """Return the identification that was saved."""
+    def load(cls, path: str | Path, *, family: families.Family | None = None) -> Self:
+        """Return the identification that was saved; ``family`` is needed where its own has no spec."""
         try:
             state = json.loads(Path(path).read_text(encoding="utf-8"))
         except ValueError as error:
             raise InputError(f"the file must be what Identification.save() wrote, but {path}: {error}") from None
-        return cls.from_state(state)
+        return cls.from_state(state, family=family)
 
     @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Self:
-        """Return the identification that gave this state."""
+    def from_state(cls, state: dict[str, Any], *, family: families.Family | None = None) -> Self:
+        """Return the identification that gave this state; ``family`` is needed where its own has no spec."""
         try:
             require(state["format"] == _FORMAT, f"format == {_FORMAT}", format=state["format"])
-            keys = ("best", "delta", "budget", "epsilon", "rate", "family")
-            made = cls(state["arms"], ball=state["ball"] or "kl", **{key: state[key] for key in keys})
+            keys = ("best", "delta", "budget", "epsilon", "rate")
+            given = {key: state[key] for key in keys}
+            made = cls(state["arms"], ball=state["ball"] or "kl", family=family or state["family"], **given)
             count = len(made)
             sums, pulls = np.array(state["sums"], np.float64), np.array(state["pulls"], np.float64)
             require(sums.shape == pulls.shape == (count,), "one sum and one count for each arm")

@@ -197,6 +197,7 @@ class Catalogue:
         if state == DELETED:
             del self.slots[self.ids[slot]]
             self.label(slot, self.tags_of(slot), ())
+            self.features.pop(slot, None)
         since, gone = int(self.columns["since"][slot]), state in (EXPIRED, DELETED)
         self.left.pop(since, None)
         self.columns["left_at"][slot] = at if gone else 0

@@ -73,9 +73,10 @@ class VariantModels:
                     continue
                 policy, kind = _known(spec, phase)
                 model, begins = before.get(name), False
-                if model is None or (model.spec, model.model) != (policy, kind):
+                shared = phase.get("learning") == "shared"
+                if model is None or (model.spec, model.model, model.shared) != (policy, kind, shared):
                     model, begins = Modelled(policy, kind, seq), True
-                model.shared = phase.get("learning") == "shared"
+                    model.shared = shared  # of what others showed before it knows nothing: it begins from all counts
                 self.of[name] = model
                 if begins:
                     self._begin(name, model)

@@ -69,9 +69,8 @@ class Prior(NamedTuple):
     (0.032, 200.0, 300.0)
     >>> Prior.from_state(prior.state()) == prior
     True
-    >>> stories = [("left",)] * 2 + [("right",)] * 2
     >>> fit_prior([90, 80, 10, 20], [1000] * 4, groups=[0, 0, 1, 1], paths=[("left",), ("right",)]).shares
-    (0.98,)
+    (0.96,)
     """
 
     a: float = NOTHING.a

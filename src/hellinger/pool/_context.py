@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from hellinger._jit import entry
-from hellinger.errors import require
+from hellinger.errors import InputError, require
 from hellinger.models import Features, Model, Regression, check_features
 from hellinger.policies import Policy, Prior
 from hellinger.pool import _survey
@@ -18,7 +18,7 @@ from hellinger.pool._store import Floats, Slots
 
 __all__ = ["Contexts", "Contextual"]
 
-Contexts: TypeAlias = Features | Sequence[Features] | None
+Contexts: TypeAlias = Features | Iterable[Features] | None
 """One context for all events, or one for each."""
 
 
@@ -75,11 +75,12 @@ class Contextual:
 
     def check(self, contexts: Contexts, count: int) -> None:
         """Raise for what are no contexts of so many events, before anything is counted."""
-        if not isinstance(contexts, (list, tuple)):
-            check_features({} if contexts is None else contexts)
-            return
-        require(len(contexts) == count, "a context is given for each event", events=count, contexts=len(contexts))
-        for context in contexts:
+        single = not isinstance(contexts, (list, tuple))
+        listed: Any = [{} if contexts is None else contexts] if single else contexts
+        require(single or len(listed) == count, "a context is given for each event", events=count, contexts=len(listed))
+        for context in listed:
+            if not isinstance(context, Mapping):
+                raise InputError(f"a context must be a dict, but got {context!r}")
             check_features(context)
 
     def observe(self, slots: Slots, n: Floats, s: Floats, contexts: Contexts) -> None:

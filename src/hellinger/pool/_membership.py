@@ -387,9 +387,9 @@ class Membership:
         tree, size = self._arrays, len(store)
         first = bool(tree.member.size == 0)
         if tree.member.size < size or tree.moved.size < tree.member.size:
+            before = tree.member.size
             member = grown(tree.member, store.state.items.size if first else size)
-            if first:
-                member["node"][:size] = NONE
+            member["node"][before:] = NONE
             self._arrays = tree._replace(member=member, moved=np.empty(member.size, np.int64))
         return first
 

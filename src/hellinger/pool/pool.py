@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Generic, overload
 
@@ -61,7 +61,8 @@ class Pool(Core, Generic[IdT]):
         Whether impressions may be worth less than one, see :meth:`record`; the first that is sets it by itself.
     model
         A model of rewards by features of items and of who is asking, or its spec: ``"logistic"``; see
-        :mod:`hellinger.models`. Mean and pulls of an item are then the model's.
+        :mod:`hellinger.models`. The index then uses the model's mean and pulls of an item: :meth:`predict` has those,
+        :meth:`stats` the plain counts.
 
     Examples
     --------
@@ -121,7 +122,7 @@ class Pool(Core, Generic[IdT]):
             window takes only numbers beyond all that it has had.
         """
         listed = sized([single(ids)] if isinstance(ids, (int, np.integer, str)) else ids)
-        count = len(listed)
+        count, weighted = len(listed), self._checks.weighted
         n, s = self._checks.totals(impressions, rewards, count)
         numbers = None if order is None else arrivals(order, count)
         if numbers is not None and self._window is not None:
@@ -139,6 +140,7 @@ class Pool(Core, Generic[IdT]):
         except ValueError:
             self._members.drop(nodes)
             self._drop_tags(kinds)
+            self._checks.weighted = weighted
             raise
         if self._context is not None:
             self._context.regression.add(count, described, n, s)
@@ -150,7 +152,8 @@ class Pool(Core, Generic[IdT]):
         """Take items out; all or none.
 
         Their groups go on knowing what they achieved, unless ``forget`` is true, the pool has a window, or its owner
-        sets what is learned: then :meth:`set_departed` says what they are to know.
+        sets what is learned: then :meth:`set_departed` says what they are to know. Forget items that are to come back
+        with their counts, or their groups know of these twice.
         """
         self._drop(np.unique(self._places(ids)), remember=not forget)
 
@@ -174,7 +177,7 @@ class Pool(Core, Generic[IdT]):
 
     def set_departed(
         self,
-        group: Sequence[GroupLike],
+        groups: Sequence[GroupLike],
         items: npt.ArrayLike,
         impressions: npt.ArrayLike,
         rewards: npt.ArrayLike,
@@ -183,9 +186,12 @@ class Pool(Core, Generic[IdT]):
 
         :meth:`remove` adds to it by itself, unless it is told to forget.
         """
-        paths = paths_of(list(group), len(group))
+        require(not isinstance(groups, (str, tuple)), "groups is a list of groups", groups=groups)
+        paths = paths_of(list(groups), len(groups))
         n, s = self._checks.totals(impressions, rewards, len(paths))
-        gone, _ = self._checks.many(items, 0, len(paths))
+        gone = np.broadcast_to(np.asarray(items, np.float64), n.shape)
+        whole = bool(((gone >= 0) & (gone == np.floor(gone)) & (gone < math.inf)).all())
+        require(whole, "items is a whole number, 0 <= items", items=items)
         require(bool(((gone > 0) | (n == 0)).all()), "impressions of at least one item", items=items)
         self._members.set_departed(self._store, paths, np.array([gone, n / self._scale, s / self._scale]), self._scale)
         self._version += 1
@@ -464,9 +470,9 @@ class Pool(Core, Generic[IdT]):
 
         With a model, ``context`` is the one that the item was shown in.
         """
-        n, s = self._checks.one(impressions, rewards)
         store = self._store
         slot = store.ids.place(store.state.items, name)
+        n, s = self._checks.one(impressions, rewards)
         if self._context is not None or context is not None:
             self._refuse_context(context=context)
             self._count(np.array([slot]), np.array([n]), np.array([s]), context)
@@ -496,6 +502,8 @@ class Pool(Core, Generic[IdT]):
         ``contexts`` are one for all, or one for each.
         """
         self._refuse_context(contexts=contexts)
+        if isinstance(contexts, Iterable) and not isinstance(contexts, Mapping):
+            contexts = list(contexts)
         slots = self._places(ids)
         n, s = self._checks.many(impressions, rewards, slots.size)
         self._count(slots, n, s, contexts)
@@ -571,8 +579,9 @@ class Pool(Core, Generic[IdT]):
                 self._scale = 1.0
         if self._window is not None:
             for bucket in self._window.expired(self.time):
-                self._rounds -= float(bucket.n.sum())
-                self._present -= forget(bucket, self._store, self._window_owed, self._checks.bounds)
+                self._rounds = max(0.0, self._rounds - float(bucket.n.sum()))  # fractions are rounded
+                gone = forget(bucket, self._store, self._window_owed, self._checks.bounds)
+                self._present = max(0.0, self._present - gone)
         if len(self._members):
             self._members.refresh(self._store, self._scale)
         if self.leaving.age is not None:

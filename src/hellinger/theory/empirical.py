@@ -43,7 +43,8 @@ def k_inf(rewards: npt.ArrayLike, q: float, *, counts: npt.ArrayLike | None = No
 
     Returns
     -------
-    The divergence: 0 where q is at most the empirical mean, infinite where no such distribution is at a finite one.
+    The divergence: 0 where q is at most the empirical mean, infinite where no such distribution is at a finite one, as
+    where q is above the top.
 
     Examples
     --------
@@ -54,7 +55,7 @@ def k_inf(rewards: npt.ArrayLike, q: float, *, counts: npt.ArrayLike | None = No
     """
     below, weights = _distribution(rewards, counts, top)
     require(not math.isnan(q), "q is a number", q=q)
-    return float(_k_inf(below, weights, max(float(top) - q, 0.0))[0])
+    return math.inf if q > top else float(_k_inf(below, weights, float(top) - q)[0])
 
 
 def empirical_upper(

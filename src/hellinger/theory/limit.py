@@ -194,9 +194,12 @@ def limit(
     >>> round(limit(rates=[0.01, 0.05], items=[100, 50], impressions=10_000, most=[500, 100]))
     466
     """
-    count, longest = np.broadcast_arrays(np.asarray(items, np.float64), np.asarray(most, np.float64))
-    count, longest = count.ravel(), longest.ravel()
-    require(count.size > 0 and bool((count >= 0).all()), "0 <= items", items=items)
+    count, longest = np.asarray(items, np.float64).ravel(), np.asarray(most, np.float64).ravel()
+    fits = count.size == longest.size or 1 in (count.size, longest.size)
+    require(fits, "items and most are one number, or one for each group", items=count.shape, most=longest.shape)
+    count, longest = np.broadcast_arrays(count, longest)
+    sound = count.size > 0 and bool(((count >= 0) & (count < math.inf)).all())
+    require(sound, "0 <= items, finite", items=items)
     whole = bool((longest == np.floor(longest)).all() and (longest >= 1).all() and (longest < 2**31).all())
     require(whole, "most is a whole number, 1 <= most < 2^31", most=most)
     require(0 <= impressions < math.inf, "0 <= impressions", impressions=impressions)
@@ -220,8 +223,8 @@ def limit(
 
     everything = float(count @ longest)
     if everything <= impressions:  # all can be shown as often as may be
-        return everything * law.mean
-    return _least(at, (everything * law.mean, impressions - everything), float(impressions))
+        return float(everything * law.mean)
+    return float(_least(at, (everything * law.mean, impressions - everything), float(impressions)))
 
 
 def _law(

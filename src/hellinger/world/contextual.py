@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from hellinger.errors import require
+from hellinger.errors import InputError, require
 from hellinger.policies import Policy
 from hellinger.pool import Pool
 from hellinger.world.players import largest
@@ -61,22 +61,27 @@ class ContextualProblem(NamedTuple):
     memory: int = 0
 
     def check(self) -> ContextualProblem:
-        """Return this, or raise where it makes no sense."""
+        """Return this, with rates as an array, or raise where it makes no sense."""
         site = self.site.check()
         people, items = len(self.contexts), len(self.features)
         require(site.segments == people, "site.segments == len(contexts)", segments=site.segments, people=people)
         enough = items >= site.items if site.arrivals else items == site.items
         require(enough, "there are features of each item", features=items, site=site)
-        require(self.rates.shape == (people, items), "rates are people × items", shape=self.rates.shape)
-        known = self.rates[~np.isnan(self.rates)]
+        try:
+            rates = np.asarray(self.rates, np.float64)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"`rates are numbers, people × items` must hold, but got {error}") from None
+        require(rates.shape == (people, items), "rates are people × items", shape=rates.shape)
+        known = rates[~np.isnan(rates)]
+        require(known.size > 0, "some rates are known, not all NaN", known=known.size)
         require(bool(((known >= 0) & (known <= 1)).all()), "0 <= rate <= 1", least=known.min(), most=known.max())
         require(len(self.groups) in (0, items), "there is a group for each item, or none", groups=len(self.groups))
         require(self.memory >= 0, "0 <= memory", memory=self.memory)
         if not site.arrivals:
-            fewest = int((~np.isnan(self.rates)).sum(axis=1).min())
+            fewest = int((~np.isnan(rates)).sum(axis=1).min())
             rule = "memory + slots <= items that each person may be shown"
             require(self.memory + site.slots <= fewest, rule, memory=self.memory, slots=site.slots, items=fewest)
-        return self
+        return self._replace(rates=rates)
 
     @property
     def pages(self) -> float:
@@ -132,7 +137,7 @@ class PagePlayer:
 
     def __init__(self, problem: ContextualProblem) -> None:
         self.problem = problem.check()
-        self._memory = Memory(problem)
+        self._memory = Memory(self.problem)
 
     def choose(self, slots: int, segments: Ints) -> Ints:
         """A row of places for each page."""
@@ -163,7 +168,7 @@ class PersonOracle(PagePlayer):
 
     def __init__(self, problem: ContextualProblem) -> None:
         super().__init__(problem)
-        self._here = np.ascontiguousarray(problem.rates[:, : problem.site.items])
+        self._here = np.ascontiguousarray(self.problem.rates[:, : problem.site.items])
 
     def fill(self, person: int, slots: int, free: npt.NDArray[np.bool_]) -> Ints:
         """The best."""
