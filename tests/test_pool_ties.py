@@ -446,3 +446,10 @@ def test_the_size_of_the_last_tie_is_known_with_a_model() -> None:
         if step % 2:
             rewards = (rng.random(len(shown)) < 0.1).astype(float)
             pool.record_many(shown, 0, rewards, contexts=[context] * len(shown))
+
+
+def test_an_id_that_is_excluded_twice_is_left_out_of_a_tie_once() -> None:
+    pool = Pool[str](seed=1)
+    pool.add(["a", "b", "c", "d"])
+    pool.rank(1, exclude=["b", "b"])
+    assert pool.tied == 3

@@ -159,7 +159,7 @@ class Core:
             # now: when the ranking has been counted, indices are others
             score, wanted, tied = self._answer.last_tie(best[0])
             if tied > wanted:
-                there = places[store.items["hidden"][places] == 0]
+                there = np.unique(places[store.items["hidden"][places] == 0])  # an id may be given twice
                 self._left_out = int(np.count_nonzero(self._values(there) == score))
         return best
 
