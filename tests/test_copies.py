@@ -53,7 +53,13 @@ def caught_up(*copies: Service) -> Callable[[], bool]:
 def agree_with_the_log(database: str, copies: list[Service]) -> None:
     """Require that every copy has counted exactly what the log says."""
     ledger = folded(database)
-    until(lambda: all(copy.get("/v1/experiments/main").body["events"] == ledger.seq for copy in copies))
+
+    def caught() -> bool:
+        nonlocal ledger
+        ledger = folded(database)  # the curve of positions may have been learned meanwhile: an event of its own
+        return all(copy.get("/v1/experiments/main").body["events"] == ledger.seq for copy in copies)
+
+    until(caught)
     names = list(ledger.catalogue.slots)
     slots = [ledger.catalogue.slots[name] for name in names]
     sums = {variant: ledger.sums(slots, variants=[variant]) for variant in VARIANTS}
