@@ -29,7 +29,7 @@ from hellinger.world.site import Clicks, Player, Site, clicks
 
 ITEMS, WEEKLY, PAGES = 1000, 130, 5
 IMPRESSIONS = (10, 30, 100)
-DATA = Path(__file__).parents[2] / "shared/data/upworthy/early.parquet"
+DATA = Path("data/upworthy/early.parquet")
 
 
 def earned(
