@@ -17,9 +17,10 @@ from hellinger.engine.drafts import Query
 from hellinger.engine.specs import canonical, draws, policy_of
 from hellinger.errors import InputError
 from hellinger.ledger import Ledger, placed
-from hellinger.ledger.modelled import Modelled, Placing, split_model
+from hellinger.ledger.modelled import Modelled, Placing, split_model, warm
 from hellinger.ledger.recovery import differences, fold
 from hellinger.ledger.snapshot import decode, encode
+from hellinger.models.regression import Regression
 from ledger_model import START, Log
 from lives import Copy, next_ranking
 from served import Served, serving
@@ -311,3 +312,11 @@ def test_a_step_that_fails_is_a_failure() -> None:
         with pytest.raises(MemoryError):
             reach(life)
         assert isinstance(life.desk.pools.failure, MemoryError)
+
+
+def test_all_that_a_model_computes_is_compiled_beforehand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The spread of weights too, which is first learned after some events: rankings waited seconds for it."""
+    learned: list[Regression] = []
+    monkeypatch.setattr(Regression, "_learn_spread", learned.append)
+    warm(*split_model(SPEC))
+    assert learned

@@ -237,7 +237,7 @@ def warm(spec: str, model: str | None) -> None:
     assert model is not None
     warming = Modelled(spec, model, 0)
     warming.begin([Placing(since, 2.0, 1.0, ("t",), '{"x":1.0}', False) for since in (1, 2)], 4.0)
-    warming.observe([1], 1.0, 0.0, '{"y":1.0}')
+    warming.observe([1] * 80, 1.0, 0.0, '{"y":1.0}')  # so many that it learns how far weights spread
     warming.catch_up()
     warming.pool.pick(1, context={"y": 1.0}, tags=["t"], exclude=[2], count=False)
     warming.pool.scores([1])
