@@ -317,6 +317,6 @@ def test_a_step_that_fails_is_a_failure() -> None:
 def test_all_that_a_model_computes_is_compiled_beforehand(monkeypatch: pytest.MonkeyPatch) -> None:
     """The spread of weights too, which is first learned after some events: rankings waited seconds for it."""
     learned: list[Regression] = []
-    monkeypatch.setattr(Regression, "_learn_spread", learned.append)
+    monkeypatch.setattr(Regression, "_learn_spread", lambda self: learned.append(self))
     warm(*split_model(SPEC))
     assert learned
