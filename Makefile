@@ -17,7 +17,7 @@ $(READY): requirements.txt pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	touch $@
 
-run: install  ## Show the main job: four algorithms share live traffic, on a page
+run: install  ## Show the main job: five algorithms share live traffic, on a page
 	$(BIN)/hellinger demo
 
 test: install  ## Run the tests

@@ -70,7 +70,7 @@ OURS = {
     "synthetic(items=300)": MODEL,
 }
 """Problems, and what a user would be told to take there: groups where the people are unknown."""
-BESIDE = (MODEL, "cold-start(model=logistic(scale=0.1))", "cold-start", "thompson")
+BESIDE = (MODEL, "cold-start(model=logistic(learn=false))", "greedy(model=logistic)", "cold-start", "thompson")
 
 
 def marks(spec: str) -> tuple[int, ...]:

@@ -178,7 +178,7 @@ def coverage(results: Results, logs: int) -> None:
             errors = np.array([each.error for each in seen])
             spread = errors.std() / math.sqrt(logs)
             answered = refused < 0.5 * logs  # the mean error below is over all logs, refused ones included
-            if answered and name not in ("switch_dr", "dr_os"):
+            if answered:
                 worst = max(worst, missed, apart)
             bias = f"{100 * errors.mean():+.1f} ± {196 * spread:.1f} %".replace("-", "−")
             cells = [pair.name, name, str(missed), str(apart), str(refused), bias if answered else "no answer"]

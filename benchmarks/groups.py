@@ -1,7 +1,7 @@
-"""What groups bring, and what they cost: ``python benchmarks/groups.py [--seeds 8] [--data FILE] [--results FILE]``.
+"""What groups bring, and what they cost: ``python benchmarks/groups.py [--seeds 8] [--data FOLDER] [--results FILE]``.
 
 Clicks: a site of 1,000 headlines on pages of 4 slots, with the true click rates of the Upworthy Research Archive
-(``upworthy/early.parquet``, found by ``--data``). Each week 130 new ones take the places of the oldest; feedback is
+(``upworthy/early.parquet`` of the folder ``--data``). Each week 130 new ones take the places of the oldest; feedback is
 read every few pages (``--pages``). Groups are the stories of the headlines; or the same, dealt at random. The prior and
 what groups tell are learned online. Ratios are to ``cold-start`` without groups on the same site.
 
@@ -29,7 +29,7 @@ from hellinger.world.site import Clicks, Player, Site, clicks
 
 ITEMS, WEEKLY, PAGES = 1000, 130, 5
 IMPRESSIONS = (10, 30, 100)
-DATA = Path("data/upworthy/early.parquet")
+DATA = Path("data")
 
 
 def earned(
@@ -49,7 +49,7 @@ def earned(
 
 def play(results: Results, data: Path, seeds: int, impressions: tuple[int, ...], pages: int) -> None:
     """Clicks with stories, with random groups, and without."""
-    frame = pl.read_parquet(data)
+    frame = pl.read_parquet(data / "upworthy" / "early.parquet")
     rates = (frame["clicks"] / frame["impressions"]).to_numpy()
     stories = [f"story-{story}" for story in frame["story"].to_list()]
     dealt = [stories[j] for j in np.random.default_rng(0).permutation(len(stories))]
@@ -64,7 +64,6 @@ def play(results: Results, data: Path, seeds: int, impressions: tuple[int, ...],
                 f"{each} impressions an item, {name}: {np.mean(found):,.0f}, {ratio:.3f} ({low:.3f} … {high:.3f})",
                 flush=True,
             )
-            results.value(f"{name}_{each}", ratio, digits=2)
             row += [f"{np.mean(found):,.0f}", f"{ratio:.2f} ({low:.2f} … {high:.2f})"]
         best = earned(rates, None, each, 0, pages=pages, oracle=True)
         rows.append([*row, f"{best:,.0f}"])
@@ -102,6 +101,16 @@ def measure(results: Results, items: int, size: int) -> None:
         def change(pool: Pool = pool, priors: tuple[Any, Any] = (prior, other)) -> None:
             pool.prior = priors[pool.prior == priors[0]]
 
+        def longest(pool: Pool = pool, priors: tuple[Any, Any] = (prior, other)) -> float:
+            """Seconds of the longest slice, where a prior is set slowly as the service does it."""
+            pool.set_prior(priors[pool.prior == priors[0]], slowly=True)
+            slices = [0.0]
+            while pool.unsettled:
+                begun = time.perf_counter()
+                pool.settle(4_000)
+                slices.append(time.perf_counter() - begun)
+            return max(slices)
+
         def rank(pool: Pool = pool) -> None:
             for _ in range(200):
                 pool.rank(20)
@@ -116,6 +125,7 @@ def measure(results: Results, items: int, size: int) -> None:
             "record": (best_of(record, 5) / len(some) * 1e6, "µs", 1),
             "fit": (best_of(pool.fit, 5) * 1e3, "ms", 1),
             "set": (best_of(change, 6) * 1e3, "ms", 2 if groups is None else 0),
+            "slice": (min(longest() for _ in range(4)) * 1e3, "ms", 1),
         }
         for what, (value, unit, digits) in times.items():
             print(f"{name}: {what} {value:.{digits}f} {unit}")

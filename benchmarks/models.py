@@ -16,21 +16,23 @@ import numpy as np
 from _results import Results
 from _timing import fastest
 from hellinger import Pool, models
+from hellinger.lab.contextual import Contender, play_pages
+from hellinger.lab.datasets import load_problem
 from hellinger.models import Regression
 from hellinger.models._kernels import BLOCK, FIRST
 
 COLUMNS = 31
+MODEL = "cold-start(model=logistic)"
+RIDGES = "model=linear(shared=false, per_item=true, scale=1, learn=false)"
 ENTRIES = (
-    ("`cold-start`, no context", "cold-start", None),
-    ("**`cold-start`, logistic model**", "cold-start", "logistic"),
-    ("`hellinger-ucb`, logistic model", "hellinger-ucb", "logistic"),
-    ("`greedy`, logistic model", "greedy", "logistic"),
-    ("`laplace-thompson`, logistic model", "laplace-thompson", "logistic"),
-    (
-        "`linucb(alpha=0.1)`, one ridge an item",
-        "linucb(alpha=0.1)",
-        "linear(shared=false, per_item=true, scale=1, learn=false)",
-    ),
+    ("**`cold-start`, logistic model**", MODEL),
+    ("`cold-start`, no context", "cold-start"),
+    ("`hellinger-ucb`, logistic model", "hellinger-ucb(model=logistic)"),
+    ("`laplace-thompson`, logistic model", "laplace-thompson(model=logistic)"),
+    ("`greedy`, logistic model", "greedy(model=logistic)"),
+    ("`greedy`, new items believed to be of the median rate", "greedy(model=logistic(mean=0.018))"),
+    ("`linucb(alpha=0.1)`, one ridge an item", f"linucb(alpha=0.1, {RIDGES})"),
+    ("`linucb(alpha=1)`, one ridge an item", f"linucb(alpha=1.0, {RIDGES})"),
 )
 
 
@@ -89,47 +91,19 @@ def speed(sizes: list[int], results: Results) -> None:
     results.value("update", 1e6 * update, "µs", 1)
 
 
-def site(policy: str, model: str | None, pages: int, seed: int) -> list[int]:
-    """Clicks after a quarter, half and all pages: ten places, nothing shown twice to one person."""
-    rng = np.random.default_rng(seed)
-    items, people, slots = 500, 800, 10
-    wn, wc = rng.normal(size=(items, 3)), rng.integers(0, 5, items)
-    zn, zc = rng.normal(size=(people, 3)), rng.integers(0, 3, people)
-    w, z = np.hstack([wn, np.eye(5)[wc]]), np.hstack([zn, np.eye(3)[zc]])
-    level = rng.normal(size=items) + w @ (0.3 * rng.normal(size=8))
-    rate = 1.0 / (1.0 + np.exp(3.0 - level - z @ (0.4 * rng.normal(size=(6, 8))) @ w.T))
-    described = [
-        {"x": a, "y": b, "v": c, "genre": f"g{g}"} for (a, b, c), g in zip(wn.tolist(), wc.tolist(), strict=True)
-    ]
-    contexts = [
-        {"age": a, "pay": b, "hours": c, "city": f"c{g}"} for (a, b, c), g in zip(zn.tolist(), zc.tolist(), strict=True)
-    ]
-    visits = rng.integers(0, people, pages).tolist()
-    pool = Pool[int](policy, model=model, seed=seed)
-    pool.add(np.arange(items), features=described if model else None)
-    seen: list[list[int]] = [[] for _ in range(people)]
-    clicks, out = 0, []
-    for page, who in enumerate(visits):
-        context = contexts[who] if model else None
-        ids, _ = pool.pick(slots, exclude=seen[who], seed=page, context=context)
-        seen[who] += ids
-        draws = np.random.default_rng([seed, page]).random(items)
-        for item in ids:
-            if draws[item] < rate[who, item]:
-                pool.record(item, rewards=1, context=context)
-                clicks += 1
-        if page + 1 in (pages // 4, pages // 2, pages):
-            out.append(clicks)
-    return out
-
-
-def quality(pages: int, seeds: int, results: Results) -> None:
+def quality(problem: str, marks: tuple[int, ...], seeds: int, results: Results) -> None:
+    """Expected clicks after so many pages."""
+    made = load_problem(problem)
     rows = []
-    for label, policy, model in ENTRIES:
-        mean = np.mean([site(policy, model, pages, seed) for seed in range(seeds)], axis=0)
-        rows.append([label, *(f"{clicks:,.0f}" for clicks in mean)])
+    for label, spec in ENTRIES:
+        clicks = [
+            play_pages(made, Contender.read(spec).player(made, seed), marks, seed=seed).expected
+            for seed in range(seeds)
+        ]
+        rows.append([label, *(f"{value:,.0f}" for value in np.mean(clicks, axis=0))])
         print(f"{label:45s}", *rows[-1][1:], flush=True)
-    results.table("clicks", ["clicks after", *(f"{pages // part:,} pages" for part in (4, 2, 1))], rows)
+    results.table("clicks", ["clicks after", *(f"{mark:,} pages" for mark in marks)], rows)
+    results.value("seeds", seeds)
 
 
 def main() -> None:
@@ -139,7 +113,10 @@ def main() -> None:
     given = parser.parse_args()
     results = Results(given.results)
     speed([10_000] if given.small else [10_000, 1_000_000], results)
-    quality(*((200, 1) if given.small else (2000, 3)), results)
+    if given.small:
+        quality("unequal(items=200, people=200)", (100,), 1, results)
+    else:
+        quality("unequal", (500, 1000, 2000, 4000, 8000), 2, results)
     results.write()
 
 

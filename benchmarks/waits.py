@@ -11,6 +11,8 @@ import asyncio
 import contextlib
 import itertools
 import json
+import random
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -121,6 +123,8 @@ class Calls:
         self._batches = itertools.count()
         self._shown: list[tuple[str, str]] = []
         self._new: list[dict[str, Any]] = []
+        self._experiment = ""
+        self._slope, self._pages = 0.3, 100
 
     def all(self) -> list[Call]:
         many = "10,000"
@@ -136,9 +140,14 @@ class Calls:
             Call("POST /v1/items, new", many, self._add, self._make_new),
             Call("POST /v1/items, unchanged", many, self._add),
             Call("POST /v1/items, one more tag", many, self._add, self._tag),
+            Call("POST /v1/items, groups and features", many, self._add, self._describe_new),
+            Call("POST /v1/rank, with a context", "200 rankings", self._rank_in_context),
             Call("items that expire together", many, lambda: time.sleep(3.0), self._expire_soon, True),
             Call("POST /v1/feedback", f"{many} events", self._feedback, self._rank_much),
             Call("POST /v1/counts", f"{many} rows", self._import),
+            Call("a new prior, items of groups", f"{self._items:,} items", self._learn_prior, lambda: None, True),
+            Call("a new curve of positions", f"{self._items:,} items", self._learn_curve, self._rank_ties, True),
+            Call("POST /v1/experiments, a new variant", f"{self._items:,} items", self._start, self._end),
             Call("hellinger snapshot", whole, self._snapshot),
         ]
 
@@ -146,7 +155,7 @@ class Calls:
         """A catalogue, segments that are ranked by counts of their own, and a log."""
         for start in range(0, self._items, 10_000):
             numbers = range(start, min(self._items, start + 10_000))
-            self._post("/v1/items", items=[{"id": f"item-{n}", "tags": ["ab"[n % 2]]} for n in numbers])
+            self._post("/v1/items", items=[_item(n) for n in numbers])
         for segment in [None, *(f"segment-{n + 1}" for n in range(self._segments))]:
             rows = [
                 {"item": f"item-{n}", "impressions": 12 + n % 50, "rewards": n % 12}
@@ -180,6 +189,70 @@ class Calls:
         for item in self._new:
             item["tags"] = [*item["tags"], tag]
 
+    def _describe_new(self) -> None:
+        self._make_new()
+        for n, item in enumerate(self._new):
+            item |= _item(n) | {"id": item["id"], "features": {"length": n % 90, "kind": "xyz"[n % 3]}}
+
+    def _rank_in_context(self) -> None:
+        for n in range(200):
+            self._post("/v1/rank", k=20, context={"age": n % 80, "device": "phone", "likes": ["a", "b"]})
+
+    def _learn_prior(self) -> None:
+        """Counts of 10,000 items, by which a prior is due; it is fitted in a thread, and taken from the log."""
+        before = self._priors()
+        self._import()
+        while self._priors() == before:
+            time.sleep(0.05)
+        time.sleep(2.0)
+
+    def _priors(self) -> Any:
+        """The priors in the log, by their number."""
+        with contextlib.closing(sqlite3.connect(self._database.removeprefix("sqlite:///"))) as log:
+            return log.execute("select count(*) from events where kind = 'prior'").fetchone()
+
+    def _rank_ties(self) -> None:
+        """Rankings of items that nobody has seen, and clicks by position; each time twice as many, by another law."""
+        self._make_new()
+        self._add()
+        batch, rng = next(self._batches), random.Random(1)
+        self._slope = 2.6 - self._slope
+        self._clicks: list[tuple[str, str]] = []
+        self._pages = 2 * self._pages
+        for _ in range(self._pages):
+            made = self._post("/v1/rank", k=20, user=f"user-{batch}")
+            for j, item in enumerate(made["items"], 1):
+                if rng.random() < 0.5 * j**-self._slope:
+                    self._clicks.append((made["ranking_id"], item["id"]))
+
+    def _learn_curve(self) -> None:
+        """The clicks: a curve is due, it is fitted in a thread, and all impressions are counted anew."""
+        before = self._worth()
+        self._shown = self._clicks
+        self._send_feedback(len(self._clicks))
+        for _ in range(100):
+            if self._worth() != before:
+                break
+            time.sleep(0.05)
+        else:
+            print("no other curve was learned", file=sys.stderr)
+        time.sleep(3.0)
+
+    def _worth(self) -> list[float]:
+        return [row["worth"] for row in self._client.get("/v1/positions").raise_for_status().json()["positions"]]
+
+    def _end(self) -> None:
+        if self._experiment:
+            self._post(f"/v1/experiments/{self._experiment}/end")
+        self._experiment = f"more-{next(self._batches)}"
+
+    def _start(self) -> None:
+        """Start a variant, and wait until it ranks."""
+        name = self._experiment
+        self._post("/v1/experiments", name=name, variants={f"{name}-imed": "imed"}, placement=name)
+        while self._post("/v1/rank", k=5, placement=name)["variant"] != f"{name}-imed":
+            time.sleep(0.05)
+
     def _expire_soon(self) -> None:
         self._make_new()
         at = (datetime.now(UTC) + timedelta(seconds=QUIET + 1.5)).isoformat()
@@ -207,6 +280,11 @@ class Calls:
     def _snapshot(self) -> None:
         command = [sys.executable, "-m", "hellinger", "snapshot", "--json", "--database", self._database]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+
+def _item(n: int) -> dict[str, Any]:
+    """An item of the catalogue: two tags, twenty topics, five thousand authors."""
+    return {"id": f"item-{n}", "tags": ["ab"[n % 2]], "group": [f"topic-{n % 20}", f"author-{n % 5000}"]}
 
 
 @contextlib.contextmanager

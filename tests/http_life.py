@@ -56,6 +56,8 @@ class HttpLife:
             "learning": rng.choice(["isolated", "shared"]),
             "counting": rng.choice(["served", "served", "confirmed"]),
             "random_share": rng.choice([0.0, 0.0, 0.2]),
+            "near_ties": rng.choice([0.0, 0.0, 0.1]),
+            "next_share": rng.choice([0.0, 0.0, 0.5]),
             "positions": rng.choice(["learned", "learned", "none", "1, 0.6, 0.3"]),
             "graduate_after": rng.choice(["none", "none", 200]),
             "segment_enough": rng.choice(["none", 0, 50]),

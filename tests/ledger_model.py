@@ -100,6 +100,9 @@ class Ranking:
     at: int
     shown: float = 0.0
     earned: float = 0.0
+    rewards: list[float] = field(default_factory=list)
+    """Of each position."""
+    shadows: dict[str, dict[str, Any]] = field(default_factory=dict)
     kinds: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     """Items with feedback of each kind that was not late."""
 
@@ -129,6 +132,9 @@ class Model:
         places = {(fields["variant"], ""), (fields["variant"], fields["segment"] or "")}
         thread = [e for e in self.events if e.key.startswith(f"{event.key}/")]
         ranking = Ranking(fields, event.at)
+        for one in [e for e in thread if e.kind == "shadow"]:
+            ranking.shadows = one.fields["shadows"]
+            thread.remove(one)
         self.rankings.append(ranking)
         self._add(fields["variant"], event.at, 1, len(fields["items"]) if fields["counted"] else 0, 0)
         for position, item in enumerate(fields["items"]):
@@ -147,6 +153,7 @@ class Model:
                 if one.kind == "feedback" and not one.fields["late"]:
                     ranking.kinds[one.fields["kind"]] += 1
             ranking.earned += min(1.0, points)
+            ranking.rewards.append(min(1.0, points))
             ranking.shown += len(shown)
             worth = WORTH[min(position, 4)] if fields["counted"] and fields.get("zoned") else len(shown)
             self._look(fields, position, min(1.0, points))
@@ -234,6 +241,7 @@ class Model:
                 for step in steps:
                     assert series.steps[name].get(step, {}).get(variant, zeros) == self.cells[name, step, variant]
         self._check_shares(ledger)
+        self._check_shadows(ledger)
         self._check_users(ledger)
         self._check_starts(ledger)
 
@@ -273,6 +281,37 @@ class Model:
                     assert phase["split"] == "sticky"
                     columns = sums[1], sums[2], sums[7]
                     np.testing.assert_allclose(found.buckets.sum(axis=1), columns, rtol=1e-12)
+
+    def _check_shadows(self, ledger: Ledger) -> None:
+        """Sums of every phase and shadow are those of the rankings that it has ranked, each once."""
+        made = {(r.fields["phase"], name) for r in self.rankings for name in r.shadows if r.fields["items"]}
+        assert set(ledger.series.shadows) == made
+        last = max((event.at for event in self.events), default=0)
+        for (seq, name), shares in ledger.series.shadows.items():
+            its = [r for r in self.rankings if r.fields.get("phase") == seq and name in r.shadows]
+            self._compare_shadow(shares.whole().as_json(), its, name)
+            window = shares.window
+            if window is None:
+                continue
+            for at in (last, last + window // 2, last + window, last + window + shares.step):
+                settled = [r for r in its if (r.at // shares.step + 1) * shares.step + window <= at]
+                self._compare_shadow(shares.settled(at).as_json(), settled, name)
+
+    @staticmethod
+    def _compare_shadow(found: list[Any], rankings: list[Ranking], name: str) -> None:
+        told = [r.shadows[name] for r in rankings]
+        assert found[0] == len(rankings)
+        np.testing.assert_allclose(found[1:3], [sum(x[what] for x in told) for what in ("same", "placed")], rtol=1e-9)
+        for sums, column in zip(found[3:], ("weights", "looks"), strict=True):
+            rows = []
+            for ranking, fields in zip(rankings, told, strict=True):
+                if fields[column] is not None:
+                    size, w = len(ranking.rewards), np.array(fields[column])
+                    mean = fields["mass"] if column == "looks" else w.sum() / size
+                    rows.append([w @ np.array(ranking.rewards) / size, ranking.earned / size, mean])
+            z = np.array(rows).reshape(-1, 3)
+            products = (z.T @ z)[np.triu_indices(3)]
+            np.testing.assert_allclose(sums, [len(rows), *z.sum(axis=0), *products], rtol=1e-9, atol=1e-9)
 
     @staticmethod
     def _summed(rankings: list[Ranking], guardrail: str | None, imported: list[float]) -> list[float]:

@@ -17,8 +17,10 @@ import numpy as np
 from hellinger.engine.allocation import Allocation
 from hellinger.engine.desk import Desk
 from hellinger.engine.drafts import Draft, DraftRow, GivenFeedback, Query
+from hellinger.engine.exploring import Exploring
 from hellinger.engine.picture import differences as unlike
 from hellinger.engine.picture import pictures
+from hellinger.engine.pools import SEGMENT_BYTES
 from hellinger.engine.state import HOUR
 from hellinger.events import Event, Logged
 from hellinger.experiment.names import full_name
@@ -26,8 +28,11 @@ from hellinger.ledger import SHOWN, Ledger, spoken_of
 from hellinger.ledger.recovery import differences, fold
 from hellinger.ledger.snapshot import decode, encode
 from hellinger.policies import Prior
+from hellinger.policies.effects import Column, Effects, Named
+from hellinger.policies.segments import SegmentLaw
 from hellinger.pool import Leaving
-from ledger_model import CONTEXTS, KINDS, MORE, NAMES, SEGMENTS, START, TAGS, Log, Model
+from ledger_model import CONTEXTS, KINDS, MORE, NAMES, START, TAGS, Log, Model
+from segment_model import agrees
 
 __all__ = ["VARIANTS", "Copy", "Life", "check_ranking", "same_as_rebuilt"]
 
@@ -37,6 +42,15 @@ POLICIES = ["hellinger-ucb", "kl-ucb", "ucb1", "cold-start", "cold-start", "thom
 MODELLED = ["cold-start(model=logistic)", "hellinger-ucb(c=0.3, model=logistic(per_item=true))"]
 STARTED = [*POLICIES, *MODELLED, *MODELLED, "uniform", "fixed"]
 SOME = [*NAMES, "nobody"]
+SEGMENTS = [None, "tablet", "phone"]
+EFFECTS = Effects(
+    0.1,
+    (
+        Column(Named("number", "length", ""), 1.0, 0.1, 2.2, 0.5),
+        Column(Named("category", "words", "u"), -0.7, 0.1),
+        Column(Named("category", "words", "v"), 1.9, 0.1),
+    ),
+)
 
 
 class Copy:
@@ -140,6 +154,7 @@ def same_as_rebuilt(copy: Copy, at: int) -> None:
         fresh = Desk(ledger, copy.variants, **copy.options | {"seed": desk.seed})
         for each in (desk, fresh):
             each.state.expire(at)
+        check_segments(fresh)
         one, other = ({(p.variant, p.segment): p._asdict() for p in pictures(x.pools)} for x in (desk, fresh))
         assert one.keys() == other.keys()
         assert [found for key in one for found in unlike(one[key], other[key])] == []
@@ -147,6 +162,25 @@ def same_as_rebuilt(copy: Copy, at: int) -> None:
             for tags, context in ((None, CONTEXTS[1]), (["x"], None)):
                 query = Query(3, segment=segment, tags=tags, context=context)
                 assert next_ranking(desk, query, at) == next_ranking(fresh, query, at)
+
+
+def check_segments(desk: Desk) -> None:
+    """The priors of items in segments are those that plain Python has from the ledger's counts."""
+    pools, ledger = desk.pools, desk.ledger
+    for variant, segment, pool in pools.each():
+        fitted = ledger.priors.get((variant, ""))
+        if not segment or pool.prior is None:
+            continue
+        assert fitted is not None
+        law, pooled = SegmentLaw.from_state(fitted[1]["segments"]), Prior.from_state(fitted[1]["prior"])
+        for slot in pool.ids:
+            (own_n, own_s), (n, s) = (
+                [float(column[0]) for column in pools.sums(variant, np.array([slot]), each)] for each in (segment, "")
+            )
+            item = pools.of(variant).stats(slot).prior
+            assert item is not None
+            apart = max(max(n, s) - max(own_n, own_s), 0.0), max(s - own_s, 0.0)
+            assert agrees(pool.stats(slot).prior, law, segment, pooled, item, *apart)
 
 
 def next_ranking(desk: Desk, query: Query, at: int) -> dict[str, Any]:
@@ -181,7 +215,11 @@ def check_ranking(desk: Desk, query: Query, draft: Draft, at: int) -> None:
     assert fields.get("ties", 0) == sum(1 << j for j, each in enumerate(drawn) if each)
     if desk.leaving.impressions is None:
         assert len(fields["items"]) == min(query.k, len(eligible))
+        spread = desk.exploring.more > 0  # tests/test_exploring.py has these chances by enumeration
         for p in fields["propensities"] if isinstance(fields["propensities"], list) else ():
+            assert p is None or 0.0 < p < 1.0 + 1e-9
+            if p is not None and spread:
+                continue
             if p is None:  # a tie that tags or a model have left uncounted
                 assert query.tags is not None or fields["variant"] in desk.ledger.models.of
                 continue
@@ -205,8 +243,10 @@ class Life:
             "learning": rng.choice(["isolated", "shared"]),
             "counted": rng.random() < 0.6,
             "random_share": rng.choice([0.0, 0.0, 0.4]),
+            "exploring": rng.choice([Exploring(), Exploring(), Exploring(0.2, 0.0, 2), Exploring(0.3, 0.5, 3)]),
             "leaving": leaving,
             "enough": rng.choice([None, 0, 4]),
+            "segment_bytes": rng.choice([SEGMENT_BYTES, SEGMENT_BYTES, 1500]),
             "sticky": rng.random() < 0.5,
             "positions": rng.choice(["learned", "learned", "none", (1.0, 0.7, 0.3)]),
         }
@@ -215,6 +255,8 @@ class Life:
         cache = rng.choice([0, 1, 3, 1000])
         self.copies = [Copy(self.log, cache, variants, seed=j, forget_after=forget_after, **options) for j in range(2)]
         self.rankings: list[str] = []
+        self.shadowed: list[tuple[Query, Draft]] = []
+        """Rankings that shadows may rank, once the log has them."""
         self.trace: list[str] = [f"{variants} {options} cache={cache} {forget_after=}"]
 
     def live(self) -> None:
@@ -227,6 +269,7 @@ class Life:
             self.feedback: 8,
             self.bring: 1,
             self.ramp: 1,
+            self.shadow: 4,
             self.look: 1,
             self.believe: 2,
             self.flush: 4,
@@ -283,6 +326,7 @@ class Life:
         copy.write([draft])
         self._note(name=draft.event.key, query=query._asdict(), items=draft.fields["items"])
         self.rankings.append(draft.event.key)
+        self.shadowed.append((query, draft))
         check_ranking(copy.desk, query, draft, self.at)
 
     def rank_named(self, copy: Copy) -> None:
@@ -291,7 +335,7 @@ class Life:
         for each in self.copies if self.rng.random() < 0.5 else [copy]:
             if name not in self.log.keys and name not in each.desk.named:
                 self._note(name=name)
-                each.rank(2, at=self.at, name=name)
+                self.shadowed.append((Query(2), each.rank(2, at=self.at, name=name)))
                 self.rankings.append(name)
 
     def feedback(self, copy: Copy) -> None:
@@ -340,12 +384,34 @@ class Life:
             guardrail=rng.choice(["", "like"]),
             window=rng.choice([WINDOW, WINDOW, None]),
             ended=experiment != "main" and before is not None and rng.random() < 0.3,
+            shadows={
+                full_name(experiment, name): rng.choice(STARTED) for name in rng.choice([[], ["dark"], ["dark", "dim"]])
+            },
         ).check()
         seen = {name for phase in copy.desk.ledger.phases for name in phase["variants"]} | set(self.copies[0].variants)
+        if before is not None and before.get("shadows") and rng.random() < 0.5:  # one is promoted
+            name = next(iter(before["shadows"]))
+            weights = {**allocation.weights, name: 1.0}
+            allocation = allocation._replace(shadows=before["shadows"]).changed(weights=weights)
+            names = list(allocation.variants)
         common = [name for name in names if name not in seen and rng.random() < 0.5]
         self._note(experiment=experiment, allocation=allocation, common=common)
         place = copy.desk.ledger.phase_place
         copy.write([allocation.draft(self.at, after=place, by="life", name=experiment, common=common)])
+
+    def shadow(self, copy: Copy) -> None:
+        """Let shadows rank what a replica has ranked, sooner or later, and perhaps on both replicas."""
+        if not self.shadowed:
+            return
+        query, draft = self.rng.choice(self.shadowed[-5:])
+        logged = next((event for event in self.log.events if event.key == draft.event.key), None)
+        if logged is None or logged.body != draft.event.body:  # the log has another of this name, or none yet
+            return
+        copy.recall(draft.event.key)
+        told = copy.desk.shadow(query, draft, self.at)
+        self._note(name=draft.event.key, told=told is not None and told.fields)
+        if told is not None:
+            copy.write([told])
 
     def look(self, copy: Copy) -> None:
         """Put a curve in force that such a short life could not know; of several after one the log takes the first."""
@@ -358,14 +424,21 @@ class Life:
         copy.write([Draft.of(f"positions/{place}", "positions", self.at, fields)])
 
     def believe(self, copy: Copy) -> None:
-        """Put a prior in force by which groups tell much, that such a short life could not know."""
+        """Put a prior in force by which groups and features tell much, that such a short life could not know."""
         rng = self.rng
         variant, segment = rng.choice(list(copy.desk.variants)), rng.choice(["", "", "tablet"])
         after = copy.desk.ledger.prior_place(variant, segment)
         prior = Prior(rng.choice([0.5, 2.0]), 20.0, shares=rng.choice([(), (0.5,), (0.3, 0.4)]))
-        self._note(variant=variant, segment=segment, shares=prior.shares)
+        if rng.random() < 0.5:
+            prior = prior._replace(effects=EFFECTS)
+        self._note(variant=variant, segment=segment, shares=prior.shares, effects=prior.effects is not None)
         rounds = copy.desk.ledger.rounds(variants=copy.desk.pools.sources(variant), segment=segment)
         fields = {"variant": variant, "segment": segment, "after": after, "rounds": rounds, "prior": prior.state()}
+        if not segment and rng.random() < 0.7:
+            shifts = tuple((name, rng.choice([0.0, 0.5, -1.0])) for name in SEGMENTS if name and rng.random() < 0.8)
+            law = SegmentLaw(rng.choice([0.05, 0.2]), 20.0, rng.choice([0.25, 2.0]), shifts)
+            self._note(law=law)
+            fields["segments"] = law.state()
         draft = Draft.of(f"prior/{variant}/{segment}/{after}", "prior", self.at, fields | {"writer": "life"})
         copy.write([draft])
 

@@ -142,6 +142,8 @@ def levels(name: str, extra: Any, sums: Sequence[Any], pulls: Sequence[Any], i: 
         return mp.log(t) + (extra * max(mpf(0), mp.log(mp.log(t))) if t > 1 else 0)
     if name == "plus":
         return _plus(t / n)
+    if name == "remaining":
+        return mp.log(1 + t / n)
     y = horizon / (arms * n)
     if name == "moss":
         return _plus(y)
@@ -240,6 +242,7 @@ GRID = {
     "hellinger-ucb+": ("hellinger", "plus"),
     "hellinger-ucb++": ("hellinger", "plusplus"),
     "ucb1": ("gaussian", "log"),
+    "agrawal": ("gaussian", "loglog"),
     "kl-ucb": ("kl", "loglog"),
     "kl-ucb+": ("kl", "plus"),
     "kl-ucb++": ("kl", "plusplus"),
@@ -287,6 +290,8 @@ def index(
         scale = mpf(arguments.get("alpha", 1)) ** 2 / 2
     elif name == "c2ucb":
         extra = mpf(arguments.get("dimension", 1))
+    elif name == "agrawal":
+        extra, variance = mpf(1), mpf(arguments.get("variance", 0.25))
     elif name == "moss":
         variance = mpf(arguments.get("variance", 0.5))
     elif name == "moss-anytime":

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 import reference
+from golden.make_regret import DRAWN, ORDERED
 from hellinger import Bandit, Policy, families, policies, policy
 from hellinger.policies import balls, levels
 from hellinger.testing.policies import histories
 
 HORIZON = 4000.0
-DRAWN = {"thompson", "laplace-thompson", "epsilon-greedy", "uniform"}
 FAMILIES = [list(family.cases())[-1] for family in families.available().values()]
-NAMES = [name for name in policies.available() if name not in DRAWN]
+NAMES = [name for name in policies.available() if name not in DRAWN + ORDERED]
 ARGUMENTS: list[tuple[str, dict[str, object]]] = [
     ("hellinger-ucb", {"c": 0.5}),
     ("kl-ucb", {"c": 3.0}),
@@ -29,6 +29,7 @@ ARGUMENTS: list[tuple[str, dict[str, object]]] = [
     ("kl-ucb-switch", {"anytime": True, "variance": 1.0}),
     ("bayes-ucb", {"c": 5.0}),
     ("linucb", {"alpha": 0.3}),
+    ("agrawal", {"variance": 1.0}),
     ("c2ucb", {"dimension": 4.0}),
 ]
 GRID: list[tuple[str, dict[str, object]]] = [

@@ -209,6 +209,8 @@ def test_every_route_has_a_method(tmp_path: Path) -> None:
             client.series,
             client.positions,
             client.learned_models,
+            client.learned_groups,
+            client.self_check,
             client.rank,
             lambda: client.add_items([name]),
             lambda: client.item(name),

@@ -17,6 +17,7 @@ from hellinger import Bandit, Pool, policy, simulate
 from hellinger.lab import replay_table
 from hellinger.policies import Prior, fit_prior, next_fit
 from hellinger.policies.prior import fit_beta, learn
+from hellinger.policies.segments import SegmentLaw
 from hellinger.pool import SegmentedPool
 from hellinger.testing._suite import refused
 from hellinger.world.laws import LAWS
@@ -62,7 +63,7 @@ def test_what_is_learned_to_fifty_digits() -> None:
     prior = fit_prior([0, 1, 2, 5, 0, 3, 40], [50, 60, 40, 100, 30, 90, 400])
     expected = (2.0414877721915612001, 47.911907371645520947, 1.3014284682860262918)
     assert prior[:3] == pytest.approx(expected, rel=1e-11)
-    assert prior[3:] == (770.0, ())
+    assert prior[3:] == (770.0, (), None)
     prior = fit_prior([0] * 9 + [30], [10] * 9 + [100])
     expected = (0.13875765990533055315, 7.0418773511245467964, 1.4453502392469351954)
     assert prior[:3] == pytest.approx(expected, rel=1e-11)
@@ -393,13 +394,18 @@ def test_a_bandit_fits_to_the_arms_it_has() -> None:
 # Segments --------------------------------------------------------------------------------------------
 
 
-def test_segments_have_the_option_too() -> None:
-    pool = SegmentedPool("cold-start", learn="given", enough=0)
+def test_segments_learn_when_they_are_told_to() -> None:
+    pool = SegmentedPool("cold-start", learn="given")
     pool.add(range(20))
-    pool.record_many([*range(20)] * 20, "north", 1, 1)
+    for half, segment in ((range(10), "north"), (range(10, 20), "south")):
+        pool.record_many([*range(20)] * 20, segment, 1, [float(item in half) for item in range(20)] * 20)
     assert pool.pooled.prior == pool.segment("north").prior == Prior()
-    pool.segment("north").learn()
-    assert pool.pooled.prior == Prior() != pool.segment("north").prior
+    assert pool.law == SegmentLaw()
+    assert pool.deciding("north") is pool.pooled
+    pool.learn()
+    assert pool.pooled.prior != Prior()
+    assert pool.law.variance > 1
+    assert {item.id for item in pool.rank(10, "north")} == set(range(10))
 
 
 # The pool --------------------------------------------------------------------------------------------

@@ -255,7 +255,9 @@ def test_policies_that_cannot_play_are_refused() -> None:
 
 
 def test_made_up_people_like_what_their_features_say() -> None:
-    assert set(PROBLEMS) == {"synthetic", "jester", "coat", "upworthy"}
+    assert set(PROBLEMS) == {"synthetic", "unequal", "jester", "coat", "upworthy"}
+    unequal = load_problem("unequal(items=60, people=9, slots=5)")
+    assert (unequal.memory, unequal.rates.shape) == (55, (9, 60))
     plain = load_problem("synthetic(items=300, people=200, cross=0, taste=0)")
     assert (plain.rates == plain.rates[0]).all()
     crossed = load_problem("synthetic(items=300, people=200, bias=0, taste=0, cross=1)")

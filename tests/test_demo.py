@@ -19,16 +19,18 @@ import hellinger
 from hellinger import cli
 from hellinger.ledger import recovery
 from hellinger.store import open_store
-from hellinger.traffic.demo import OURS, PAPER, Demo, Scene, bind
+from hellinger.traffic.demo import OURS, PAPER, PERSONAL, Demo, Scene, bind
+from hellinger.world.laws import TOPICS
 
+TITLE = "Hellinger demo: the paper's three and our cold-start, without and with context"
 COMMAND = [sys.executable, "-m", "hellinger", "demo"]
 
 
 def test_headless_prints_what_the_service_says_of_the_experiment() -> None:
     done = subprocess.run([*COMMAND, "--headless", "200", "--json", "--items", "2000"], capture_output=True, check=True)
     told = json.loads(done.stdout)
-    assert {row["variant"] for row in told["variants"]} == {*PAPER, OURS}
-    assert (told["control"], told["title"]) == ("ucb1", "Hellinger demo: the paper's three and our cold-start")
+    assert {row["variant"] for row in told["variants"]} == {*PAPER, OURS, PERSONAL[0]}
+    assert (told["control"], told["title"]) == ("ucb1", TITLE)
     assert sum(row["requests"] for row in told["variants"]) == 200
     assert sum(row["impressions"] for row in told["variants"]) == 4000
     assert sum(row["reward"] for row in told["variants"]) > 0
@@ -82,6 +84,23 @@ def test_the_same_seed_plays_the_same_months(tmp_path: Path) -> None:
     assert found[0] == found[1]
 
 
+def test_who_asks_is_learned_from_and_stories_are_groups(tmp_path: Path) -> None:
+    scene = Scene(items=400, days=12, visits=300, users=Scene().users._replace(users=200))
+    demo = Demo(tmp_path, scene)
+    demo.world.resume(demo.world.users, 1_700_000_000_000)  # hours of the day decide how many come
+    demo.fast_forward()
+    store = open_store(demo.settings.database)
+    ledger = recovery.recover(store)
+    store.close()
+    assert ledger.catalogue.group_of(0)[0].startswith("story-")
+    rate = {name: reward / shown for name, (_, shown, reward) in ledger.series.totals.items()}
+    assert min(rate["personal"], rate["cold-start"]) > max(rate[name] for name in PAPER)
+    model = ledger.models.of["personal"]
+    effects = {each.name: each for each in model.pool.effects()}
+    assert sum(effects[f"likes={topic} × topic={topic}"].effect > 0 for topic in TOPICS) >= 6
+    assert ledger.priors["cold-start", ""][1]["prior"]["shares"]
+
+
 def test_it_opens_on_a_free_port_and_ends_with_ctrl_c() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -96,7 +115,9 @@ def test_it_opens_on_a_free_port_and_ends_with_ctrl_c() -> None:
                 line = child.stdout.readline()
                 assert line, "it ended before it opened"
                 said += line
-            assert "hellinger-ucb, kl-ucb and ucb1 are the paper's, cold-start is ours\n" in said
+            assert (
+                "kl-ucb and ucb1 are the paper's; cold-start is ours, personal is the same for who is asking\n" in said
+            )
             assert f"port {port} is taken" in said
             address = re.search(r"http://127\.0\.0\.1:(\d+)", said)
             assert address is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 from collections import Counter
@@ -9,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from hellinger.engine.desk import Desk
+from hellinger.engine.desk import LOGGED, Desk
 from hellinger.engine.drafts import GivenFeedback, Query
 from hellinger.engine.feedback import points
 from hellinger.engine.learning import due, fit
@@ -575,3 +576,42 @@ def test_a_random_share_and_ties_together() -> None:
         assert found[key] / draws == pytest.approx(p, abs=4 * math.sqrt(p * (1 - p) / draws)), key
     assert told[0, "a"] == pytest.approx(share / 6 + (1 - share) / 3)
     assert told[1, "f"] == pytest.approx(share / 6)
+
+
+def test_the_log_has_no_more_than_so_many_ids_of_a_filter() -> None:
+    desk = Desk(Ledger(), {"a": "ucb1"}, seed=1)
+    items: list[dict[str, Any]] = [
+        {"id": f"item-{n}", "tags": [], "expires_at": None, "metadata": None} for n in range(3)
+    ]
+    desk.commit_own(list(enumerate(desk.describe(items, 0), 1)))
+    many = [f"other-{n}" for n in range(LOGGED + 5)]
+    made = desk.rank(Query(3, exclude=[*many, "item-1"]), 1).fields
+    assert sorted(made["items"]) == ["item-0", "item-2"]
+    assert (made["exclude"], made["asked"]) == (many[:LOGGED], LOGGED + 6)
+    made = desk.rank(Query(3, among=["item-1", *many]), 1).fields
+    assert made["items"] == ["item-1"]
+    assert (len(made["among"]), made["asked"]) == (LOGGED, LOGGED + 6)
+    assert "asked" not in desk.rank(Query(3, exclude=["item-1"]), 1).fields
+
+
+def test_an_item_leaves_with_its_impressions_not_with_what_they_are_worth() -> None:
+    leaving = Leaving(impressions=2.2)
+    desk = Desk(Ledger(), {"a": "cold-start"}, seed=1, positions=[1.0, 0.5, 0.25], leaving=leaving)
+    items: list[dict[str, Any]] = [
+        {"id": f"item-{n}", "tags": [], "expires_at": None, "metadata": None} for n in range(3)
+    ]
+    places = itertools.count(1)
+    desk.commit_own([(next(places), draft) for draft in desk.describe(items, 0)])
+    shown: Counter[str] = Counter()
+    left: dict[str, float] = {}
+    for at in range(8):
+        made = desk.rank(Query(3), at)
+        shown.update(made.fields["items"])
+        if at % 2:  # the others are not in the log yet
+            desk.commit_own([(next(places), made)])
+        for draft in desk.chores(at):
+            assert draft.event.kind == "leave"
+            left[draft.fields["id"]] = draft.fields["impressions"]
+            assert draft.fields["impressions"] == shown[draft.fields["id"]]
+            assert type(draft.fields["impressions"]) is int
+    assert len(left) >= 2

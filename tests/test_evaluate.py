@@ -159,6 +159,27 @@ def test_looks_are_found() -> None:
     assert plain[1] > 0.7
 
 
+def test_what_is_left_to_a_model_does_not_narrow_the_interval() -> None:
+    """A model that is quite wrong about heavy weights: the values follow it, the intervals do not."""
+    rng = np.random.default_rng(14)
+    rare = rng.random(4000) < 0.02
+    reward = (rng.random(4000) < np.where(rare, 0.6, 0.1)).astype(float)
+    weight = np.where(rare, 30.0, 0.4 / 0.98)
+    model = {"predicted": np.full(4000, 0.1), "predicted_target": np.full(4000, 0.1)}
+    found = {}
+    for name in ("dr", "switch_dr", "dr_os"):
+        evaluator = Evaluator(name, largest=30.0)
+        evaluator.add(reward, weight, **model)
+        found[name] = evaluator.estimate()
+    truth = 0.6 * 0.6 + 0.4 * 0.1
+    for each in found.values():
+        assert each.low < truth < each.high
+        assert (each.low, each.high) == (found["dr"].low, found["dr"].high)
+    assert found["switch_dr"].value == pytest.approx(0.1, abs=0.02)
+    assert "the value of switch_dr" in evaluate.disagreement(list(found.values()))
+    assert evaluate.disagreement([found["dr"]]) == ""
+
+
 # Coverage --------------------------------------------------------------------------------------------
 
 TIMES = (100, 300, 1000, 3000)
@@ -277,7 +298,9 @@ def test_estimators_that_contradict_each_other_are_named() -> None:
     reward, half = (rng.random(4000) < 0.5).astype(float), np.full(4000, 0.5)
     wrong = evaluate.switch_dr(reward, half, half, predicted=half, predicted_target=half * 0 + 0.9, switch=0.5)
     right = evaluate.ips(reward, half, half, largest=1.0)
-    assert "ips and switch_dr disagree" in evaluate.disagreement([right, wrong])
+    assert "the value of switch_dr, 0.9, is outside its interval" in evaluate.disagreement([right, wrong])
+    apart = right._replace(low=0.1, value=0.2, high=0.3, estimator="snips")
+    assert "ips and snips disagree" in evaluate.disagreement([right, apart])
     assert evaluate.disagreement([right]) == ""
 
 

@@ -14,11 +14,16 @@ import pytest
 from typer.testing import CliRunner
 
 from hellinger import cli, evaluate
+from hellinger.engine.draws import Draws
+from hellinger.engine.exploring import Exploring, Listed
 from hellinger.errors import InputError
 from hellinger.evaluate.logs import LogFile, survey
 from hellinger.evaluate.study import evaluate_log
+from hellinger.experiment._mixture import UP
 from hellinger.serve.export import SCHEMA
 
+ROOTS = Path(__file__).resolve().parents[1:]
+DATA = next((root / "shared" / "data" for root in ROOTS if (root / "shared" / "data").is_dir()), Path("nowhere"))
 RATES = np.array([0.5, 0.4, 0.3, 0.2, 0.1, 0.05])
 LOOKS = np.array([1.0, 0.6, 0.4])
 PROPENSITIES = "item_id,position,click,propensity_score\n1,1,0,{}\n2,1,1,{}\n"
@@ -279,3 +284,109 @@ def test_a_forecast_is_a_share_a_time_and_a_price() -> None:
     assert math.isinf(
         evaluate.forecast(logged=0.1, drawn=0.1, difference=1.0, overlap=0, places=1, items=2, daily=0)[0][0].days
     )
+
+
+GIVEN: dict[str, Any] = {
+    "logged": 0.05,
+    "drawn": 0.01,
+    "difference": 0.05,
+    "overlap": 0.3,
+    "places": 10,
+    "items": 1000,
+    "daily": 1e5,
+}
+
+
+def test_the_forecast_has_the_items_that_follow() -> None:
+    options, sentence = evaluate.forecast(**GIVEN, following=0.04)
+    shares = [each for each in options if each.setting == "next_share"]
+    assert {each.setting for each in options} == {"random_share", "next_share"}
+    assert "; if it shows the 20 items that follow, " in sentence
+    # at a share of 1: a chance of 1/(k·m) for each of the next m, instead of ε/E, and one place of k is given up
+    rankings = shares[-1].rankings
+    assert rankings * 5e-2 * 5e-2 / (2 * math.log(2 * UP.size / 0.05)) == pytest.approx(0.5 * (0.7 * 200 + 0.3))
+    assert shares[-1].price == pytest.approx(rankings * 0.01)
+    assert evaluate.forecast(**GIVEN)[0] == [each for each in options if each.setting == "random_share"]
+
+
+def test_the_forecast_has_near_ties() -> None:
+    rates = np.array([0.09] * 8 + [0.052, 0.050, 0.0490, 0.047, 0.03] + [0.01] * 50)
+    near = evaluate.near_ties(rates, 10, looks=0.5)
+    # within 1 % there is nobody else, within 2 % one more item; within 5 % a place more, and within 10 % all four
+    assert [(each.share, each.places, each.items) for each in near] == [
+        (0.02, 1, 2),
+        (0.05, 2, 3),
+        (0.1, 2, 4),
+        (0.2, 2, 4),
+    ]
+    assert near[0].loss == pytest.approx(0.5 * (0.05 - 0.0495))
+    assert near[2].loss == pytest.approx(0.5 * 2 * (0.051 - 0.0495))
+    options, sentence = evaluate.forecast(**GIVEN, near=near)
+    shares = [each for each in options if each.setting == "near_ties"]
+    assert [each.share for each in shares] == [each.share for each in near]
+    # each of four items at each of two places with chance 1/4
+    rankings = shares[2].rankings
+    expected = 2 * 0.05 * (0.7 * 4 + 0.3)
+    assert rankings * 5e-2 * 5e-2 / (2 * math.log(2 * UP.size / 0.05)) == pytest.approx(expected)
+    assert shares[2].price == pytest.approx(rankings * near[2].loss)
+    words = (
+        "; if it differs in the last 2 places alone, among 4 near-ties, near_ties = 0.2 for 1 day would tell; price: "
+    )
+    assert words in sentence
+    assert evaluate.near_ties(rates[:10], 10) == []  # nobody follows
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_near_ties_are_the_zone_that_rankings_draw_from(seed: int) -> None:
+    """Where indices are rates, the forecast's places, items and loss are those of the service's own rule."""
+    rng = np.random.default_rng(seed)
+    rates, places = np.round(rng.beta(2, 30, 40), 3), 5
+    best = np.sort(rates)[::-1][: places + 20]
+    found = {each.share: each for each in evaluate.near_ties(rates, places)}
+    for share in (0.01, 0.02, 0.05, 0.1, 0.2):
+        listed = Listed(best.tolist(), int((best == best[-1]).sum()), places, Exploring(near=share))
+        drawn = [listed.order(Draws(seed, 0, number))[0] for number in range(2000)]
+        differ = [place for place in range(places) if len({order[place] for order in drawn}) > 1]
+        if share not in found:
+            assert len({item for order in drawn for item in order}) == places
+            continue
+        assert differ[0] == places - found[share].places
+        assert len({item for order in drawn for item in order[differ[0] :]}) == found[share].items
+        earned = np.array([best[order].sum() for order in drawn])
+        spread = 5 * earned.std() / math.sqrt(earned.size) + 1e-12
+        assert best[:places].sum() - earned.mean() == pytest.approx(found[share].loss, abs=spread)
+
+
+def test_what_exploring_has_cost_is_told(tmp_path: Path) -> None:
+    given = rows(600, seed=8)
+    for row in given:
+        row["explored"] = row["position"] == 3
+    pl.DataFrame(given, schema=SCHEMA).write_parquet(tmp_path / "log.parquet")
+    study = evaluate_log(tmp_path / "log.parquet", policies=["uniform"])
+    (note,) = [each for each in study.notes if "items that follow" in each]
+    assert note.startswith("600 places were given")
+    assert "price so far: about" in note
+
+
+# Contexts --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not (DATA / "uniform-log").is_dir(), reason="no uniform-log")
+def test_replay_of_the_uniform_log() -> None:
+    """With its features a model earns more than counts do; all are compared over what all reached."""
+    table = np.loadtxt(DATA / "uniform-log" / "log.txt", max_rows=2500)
+    items, clicks, features = table[:, 0].astype(int), table[:, 1], table[:, 2:].reshape(-1, 10, 10)
+    specs = ["cold-start(model=logistic)", "hellinger-ucb", "cold-start"]
+    model, counts, young = evaluate.play_contexts(specs, items, clicks, features, seeds=1)
+    assert model.rounds == counts.rounds == young.rounds > 200
+    assert model.method == counts.method == "replay"
+    for each in (model, counts, young):
+        assert each.low < each.value < each.high
+    assert model.value > max(counts.value, young.value)
+
+
+def test_contexts_that_do_not_fit_are_told_in_words() -> None:
+    with pytest.raises(InputError, match="features for each row and item"):
+        evaluate.play_contexts(["linucb(model=linear)"], [0, 1], [0, 1], np.zeros((3, 2, 1)))
+    with pytest.raises(InputError, match="items are numbers"):
+        evaluate.play_contexts(["linucb(model=linear)"], [0, 2], [0, 1], np.zeros((2, 2, 1)))

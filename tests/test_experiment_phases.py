@@ -97,7 +97,10 @@ def test_variants_come_and_go() -> None:
     # the late one ran when all was bad: it is level with the old one, and the first has the same lift in all phases
     assert rows["late"].lift == pytest.approx(0.0, abs=1e-6)
     assert rows["new"].lift == pytest.approx(0.3)
-    assert result.verdict.kind == "leader"
+    # the first has stopped: what is said is of those between whom there is still something to decide
+    assert result.verdict.kind == "open"
+    assert "New" not in result.sentence
+    assert "late" in result.sentence.lower()
     assert sum(row.intended for row in result.variants) == pytest.approx(1.0)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import hellinger
 from hellinger import Bandit, Pool, families, models, policy
-from hellinger.models import Encoder, Regression
+from hellinger.models import Encoder, Regression, _spread
 from hellinger.testing import check_model
 
 PEOPLE: list[dict[str, Any]] = [
@@ -235,6 +235,80 @@ def test_levels_and_features_of_items_are_a_joint_posterior() -> None:
     np.testing.assert_allclose(1 / pulls, np.einsum("ij,jk,ik->i", design, cov, design), rtol=1e-10)
 
 
+@pytest.mark.parametrize("arguments", ["", ", shared=false, per_item=true"])
+def test_weights_follow_their_spread(arguments: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The linear model's posterior is then the one that it would be had the spread been known from the start."""
+    wanted = np.array([0.4, 0.05, 0.3, 0.7])
+    monkeypatch.setattr(_spread, "fit", lambda *_: wanted)
+    spec = f"linear(strength=1e12, mean=0{arguments}"
+    learns, knows = (Regression(models.get(f"{spec}, learn={flag})")) for flag in ("true", "false"))
+    knows.spread = wanted
+    rng = np.random.default_rng(1)
+    for each in (learns, knows):
+        each.add(5, ITEMS[:5])
+        each.people.learn(PEOPLE)
+        each._reshape()
+    for _ in range(150):
+        i, who, y = int(rng.integers(5)), PEOPLE[int(rng.integers(40))], float(rng.normal())
+        for each in (learns, knows):
+            each.observe(i, each.context(who), 1.0, y)
+    assert learns._moved == learns._weights.mean.size
+    for who in PEOPLE[:5]:
+        means, pulls = learns.predict(who)
+        np.testing.assert_allclose(means, knows.predict(who)[0], rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(pulls, knows.predict(who)[1], rtol=1e-6)
+
+
+def test_an_event_moves_few_weights() -> None:
+    """However many there are: what follows a new spread is spread over events."""
+    posterior = Regression(models.get("logistic", item_columns=40))
+    posterior.add(60, [{"word": f"w{j}"} for j in range(60)])
+    nobody = posterior.learn_context({f"k{j}": "x" for j in range(10)})
+    for event in range(16):
+        posterior.observe(event, nobody, 1.0, float(event % 2))
+    size = posterior._weights.mean.size
+    assert size == 11 * 41
+    moves = []
+    for event in range(4):  # until the next place
+        before = posterior._moved
+        posterior.observe(event, nobody, 1.0, 0.0)
+        moves.append(posterior._moved - before)
+    assert moves[:3] == [1, 1, 1]
+    assert 65536 // size**2 == 0
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_spreads_are_learned(own: bool) -> None:
+    """From weights a third or three times as large as the one that is given, of each item's own or of all."""
+    for true in (0.3, 0.03):
+        rng = np.random.default_rng(3)
+        posterior = Regression(models.get("linear(strength=1e12, mean=0)", per_item=own, shared=not own))
+        things = [{f"f{j}": float(rng.normal()) for j in range(6)} for _ in range(40)]
+        posterior.add(40, things)
+        people = [{f"p{j}": float(rng.normal()) for j in range(6)} for _ in range(30)]
+        posterior.people.learn(people)
+        posterior._reshape()
+        z = posterior.people.matrix(people)
+        w = posterior.things.matrix(things) if not own else np.eye(40)
+        weights = true * rng.normal(size=(6, w.shape[1]))
+        for _ in range(3000 if true > 0.1 else 20_000):
+            i, j = int(rng.integers(40)), int(rng.integers(30))
+            posterior.observe(i, z[j], 1.0, float(z[j] @ weights @ w[i] + rng.normal()))
+        found = posterior.spread[3 if own else 2] ** 0.5
+        assert true / 1.5 < found < 1.5 * true
+
+
+def test_items_of_a_poisson_model_differ_as_much_as_they_are_seen_to() -> None:
+    for strength in (0.5, 20.0):
+        rng = np.random.default_rng(7)
+        posterior = Regression(models.get("poisson"))
+        n = rng.integers(1, 200, 400).astype(float)
+        posterior.add(400, None, n, rng.poisson(n * rng.gamma(2.0 * strength, 1.0 / strength, 400)))
+        posterior.learn_prior(families.Poisson())
+        assert strength / 1.3 < posterior.strength < 1.3 * strength
+        assert posterior.mass / posterior.strength == pytest.approx(2.0, rel=0.15)
+
+
 @pytest.mark.parametrize("spec", ["logistic", "poisson", "linear", "logistic(per_item=true)", "logistic(shared=false)"])
 def test_late_rewards_are_near_those_at_once(spec: str) -> None:
     late, prompt = (Regression(models.get(spec, strength=50.0, mean=0.1, learn=False)) for _ in range(2))
@@ -273,6 +347,9 @@ def test_a_ranking_is_that_of_a_full_scan(spec: str) -> None:
         some = [i for i in ids if i % 2 == 0 and i not in (2, 6, 1000)]
         chosen = pool.rank(k, context=who, tags=["even"], exclude=[2, 6], seed=k)
         assert chosen == pool.rank(k, context=who, among=some, seed=k)
+        for hints in ([], [5] * 60, range(-3, 30), range(690, 800)):  # what is looked at first changes nothing
+            pool._context._hints = np.array(hints, np.int64)
+            assert pool.rank(k, context=who, seed=k) == full
 
 
 @pytest.mark.parametrize(
@@ -352,7 +429,7 @@ def test_a_blank_pool_has_the_items_and_knows_nothing() -> None:
 
 
 def test_what_a_model_refuses() -> None:
-    pool = Pool[str]("cold-start")
+    pool = Pool[str]("kl-ucb")
     pool.add("a")
     for call in (
         lambda: pool.rank(1, context={"a": 1}),

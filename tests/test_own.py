@@ -207,7 +207,21 @@ def test_drawn_rewards_are_played_as_compiled_ones(slots: int, batch: int, delay
     setting = Setting(200, 1, 0, "first", slots, batch, delay)
     one = play_drawn(policy, [drawn(arm) for arm in range(4)], means, order, setting, None, marks, ours[0], own[0])
     other = _play.pages(
-        policy.rule, family, means, order, streams, 1, None, False, slots, batch, delay, marks, ours[1], own[1]
+        policy.rule,
+        family,
+        means[None],
+        np.ones(1, np.int64),
+        order,
+        streams,
+        1,
+        None,
+        False,
+        slots,
+        batch,
+        delay,
+        marks,
+        ours[1],
+        own[1],
     )
     assert one == other
     np.testing.assert_allclose(ours[0], ours[1])

@@ -11,7 +11,9 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
+import hellinger
 from hellinger import figures
+from hellinger.client import CountRow, Feedback
 from hellinger.engine.allocation import Allocation
 from hellinger.engine.settings import Settings
 from hellinger.experiment import Split
@@ -413,6 +415,7 @@ def test_who_may_only_read_sees_no_buttons(browser: Any, past: Past) -> None:
     assert buttons(page) == [
         "Change shares",
         "Add an algorithm",
+        "Add a shadow",
         "Stop an algorithm",
         "Promote an algorithm",
         "New experiment",
@@ -487,6 +490,17 @@ def test_an_admin_changes_experiments_by_buttons(browser: Any, tmp_path: Path) -
         page.locator("[name=policies]").fill("ucb1\nnew = kl-ucb(c=3)")
         assert serious(page) == []
         page.locator("#ask-act").click()
+        words = "lab starts with 10 % of all rankings, shared as ucb1 75 %, kl-ucb 25 %. Before that 8 % are a holdout"
+        policies = {"policies": "3 ucb1\nkl-ucb", "control": "ucb1", "holdout": "uniform", "holdout_share": "8"}
+        press(page, "New experiment", "Start it", words, name="lab", **policies)
+        page.wait_for_selector("#experiments a >> text=lab")
+        lab = phases_of(url, token, "lab")[-1]
+        assert lab["control"] == "lab:ucb1"
+        assert lab["variants"]["lab:holdout"] == "uniform"
+        whole = sum(lab["weights"].values())
+        shares = {name: weight / whole for name, weight in lab["weights"].items()}
+        assert shares == pytest.approx({"lab:ucb1": 0.69, "lab:kl-ucb": 0.23, "lab:holdout": 0.08})
+
         page.locator("#experiments a", has_text="sidebar").click()
         page.wait_for_selector("#actions button >> text=End the experiment")
         press(page, "End the experiment", "End it", "sidebar ends for good", why="a test")
@@ -573,6 +587,56 @@ def test_what_a_model_has_learned_is_shown_and_who_asked_is_not(browser: Any, tm
         assert serious(page) == []
         assert page.evaluate("document.documentElement.scrollWidth") <= 360
         watched.close()
+
+
+def test_what_groups_tell_is_shown(browser: Any, tmp_path: Path) -> None:
+    with serving(tmp_path, "--variants", "cold-start, ucb1") as service:
+        items = [{"id": f"i{n}", "group": ["news", f"story-{n // 4}"]} for n in range(60)]
+        httpx.post(f"{service.url}/v1/items", json={"items": items})
+        with hellinger.Client(service.url) as client:
+            rows = [CountRow(f"i{n}", 500, 60 if n // 4 == 3 else 5) for n in range(60)]
+            client.import_counts("before", rows, variant="cold-start")
+        assert httpx.post(f"{service.url}/v1/rank", json={"k": 3}).status_code == 200
+        for width in (360, 1280):
+            watched = Watched(browser, service.url, viewport={"width": width, "height": 800})
+            page = watched.open()
+            page.wait_for_selector("[data-groups=cold-start] tbody tr", timeout=60_000)
+            assert page.locator("#groups .model").count() == 1  # ucb1 learns nothing from groups
+            first = page.locator("#groups tbody tr").first.inner_text()
+            assert "news › story-3" in first
+            assert "2,00" in first
+            told = said(page.locator("#groups .note").first.inner_text())
+            assert told.startswith("Of what makes click rates differ, ")
+            assert page.locator("#groups .variance li").count() >= 2
+            assert serious(page) == []
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            watched.close()
+
+
+def test_variants_are_checked_on_demand(browser: Any, tmp_path: Path) -> None:
+    with serving(tmp_path, "--variants", "hellinger-ucb, cold-start", "--random-share", "0.5") as service:
+        with hellinger.Client(service.url) as client:
+            client.add_items([f"i{n}" for n in range(6)])
+            for n in range(500):
+                ranking = client.rank(3)
+                client.feedback([Feedback(ranking.ranking_id, ranking.ids[n % 3])])
+        for width in (1280, 360):
+            watched = Watched(browser, service.url, viewport={"width": width, "height": 800})
+            page = watched.open()
+            if width == 1280:
+                page.wait_for_selector("#selfcheck:not([hidden])")
+                assert page.locator("#selfcheck-note").inner_text().startswith("Each algorithm can be estimated")
+                page.click("#selfcheck-now")
+                page.wait_for_selector("#selfcheck-now:disabled")
+            # who comes later sees what was found
+            page.wait_for_selector("[data-check=cold-start]", timeout=120_000)
+            told = said(page.locator("[data-check=hellinger-ucb]").inner_text())
+            assert re.search(r"^hellinger-ucb\s*Agree\s*estimated from others' traffic: \d.* measured \d", told)
+            assert "500 rankings since" in page.locator("#selfcheck-note").inner_text()
+            assert page.locator("#selfcheck-now").is_enabled()
+            assert serious(page) == []
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            watched.close()
 
 
 def test_contents_are_sorted_searched_and_paged(watched: Watched) -> None:

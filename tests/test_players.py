@@ -98,6 +98,10 @@ def test_the_fastest_player_is_chosen_without_a_change() -> None:
         ("imed", "bernoulli", [0.3, 0.6, 0.5]),
         ("cold-start", "bernoulli", [0.3, 0.6, 0.5]),
         ("kl-ucb", "poisson", [0.5, 2.0]),
+        ("hellinger-ucb(window=20)", "bernoulli", [0.3, 0.6, 0.5]),
+        ("kl-ucb(discount=0.9)", "poisson", [0.5, 2.0]),
+        ("hellinger-ucb(detect=0.3)", "bernoulli", [0.3, 0.6, 0.5]),
+        ("empirical-imed", "bernoulli", [0.3, 0.6, 0.5]),
     ],
 )
 @pytest.mark.parametrize("init", [0, 1, 3])

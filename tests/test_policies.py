@@ -18,8 +18,10 @@ def sensible(name: str, family: families.Family) -> bool:
         return family._natural_bounds() == (-math.inf, math.inf)
     if name == "bayes-ucb":
         return family.posterior_quantile
-    if name == "cold-start":
+    if name in ("cold-start", "ids"):
         return family.name == "bernoulli"
+    if name.startswith(("exp3", "rexp3", "empirical")):
+        return math.isfinite(family.mean_bounds[1] - family.mean_bounds[0])
     return True
 
 

@@ -3,22 +3,43 @@
 from __future__ import annotations
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy.special import betaincinv
 
 from hellinger import Pool
 from hellinger.policies import Prior, fit_prior, tag_path
 from hellinger.policies import policy as make_policy
+from hellinger.policies.effects import Column, Effects, Named
 from hellinger.policies.prior import group_tree
 from hellinger.policies.shares import likelihood
 from hellinger.pool import SegmentedPool, _membership, _tree
+from hellinger.pool.group_effects import beta_interval
 from pool_model import check_cells
 
 PRIOR = Prior(2.0, 60.0, 1.5, 1000.0, (0.3, 0.4))
+EFFECTS = Effects(
+    0.04,
+    (
+        Column(Named("category", "genre", "drama"), 0.9, 0.1),
+        Column(Named("category", "genre", "crime"), -1.6, 0.1),
+        Column(Named("number", "length", ""), 0.5, 0.1, 3.0, 2.0),
+        Column(Named("text", "headline", "why"), 0.7, 0.1),
+    ),
+)
+FEATURES: list[Any] = [
+    None,
+    {},
+    {"genre": "drama"},
+    {"genre": ["drama", "crime"], "length": 5},
+    {"genre": "crime", "length": 100.0, "author": "unknown"},
+    {"headline": "why not", "length": None},
+]
 
 
 @dataclass
@@ -27,6 +48,22 @@ class Member:
     s: float
     path: tuple[str, ...]
     tags: tuple[str, ...] = ()
+    features: Any = None
+
+    def step(self, effects: Effects | None) -> int:
+        """The item's factor, in 16ths of an octave."""
+        if effects is None or not self.features:
+            return 0
+        weights, eta = {str(column.name): column.weight for column in effects.columns}, 0.0
+        genres = self.features.get("genre", [])
+        genres = [genres] if isinstance(genres, str) else genres
+        eta += sum(weights[f"genre={genre}"] / math.sqrt(len(genres)) for genre in genres)
+        if self.features.get("length") is not None:
+            eta += weights["length"] * min((self.features["length"] - 3.0) / 2.0, 4.0)
+        if "headline" in self.features:
+            eta += weights["headline~why"] / math.sqrt(2)
+        rate = effects.mean * math.exp(eta) / (1 - effects.mean + effects.mean * math.exp(eta))
+        return math.floor(16 * math.log2(rate / effects.mean) + 0.5)
 
 
 def units(x: float) -> int:
@@ -59,14 +96,20 @@ class Plain:
         member = self.members[name]
         if member.n == 0:
             return 0, 0
-        w = member.n / (1 + member.n * self.rest(len(self.paths[name])))
-        return units(w), units(w * (member.s / member.n))
+        n = max(member.n * self.factor(name), member.s)
+        w = n / (1 + n * self.rest(len(self.paths[name])))
+        return units(w), units(w * (member.s / n))
+
+    def factor(self, name: Any) -> float:
+        return float(2 ** (self.members[name].step(self.prior.effects) / 16))
 
     def known(self, path: tuple[str, ...]) -> tuple[float, float]:
         parts = [self.told(name) for name, own in self.paths.items() if own == path]
         parts += [self.passed_on(group) for group in self.groups if group[:-1] == path]
         w, y = sum(part[0] for part in parts) / 65536, sum(part[1] for part in parts) / 65536
         items, n, s = self.gone.get(path, (0, 0, 0))
+        here = [units(self.factor(name)) / 65536 for name, own in self.paths.items() if own == path]
+        n = max(n * (sum(here) / len(here)), s) if here else n
         if n > 0:
             more = items * ((n / items) / (1 + n / items * self.rest(len(path))))
             w, y = w + more, y + more * (s / n)
@@ -95,9 +138,9 @@ class Plain:
 
     def priors(self, name: Any) -> tuple[float, float]:
         """Pseudo-counts of an item."""
-        path = self.paths[name]
+        path, step = self.paths[name], self.members[name].step(self.prior.effects)
         if not path or not self.prior.shares:
-            return self.prior.a, self.prior.strength
+            return self.rounded(self.mean, self.t, step)
         mean, worth = self.above(path)
         w, y = self.known(path)
         crowd = sum(own == path for own in self.paths.values()) > _tree.CROWD
@@ -106,13 +149,48 @@ class Plain:
         k = worth + w
         m, p = (worth * mean + y) / k, 1 / (1 / k + self.rest(len(path)))
         if crowd:
-            return m * p, p
-        more = min(math.floor(math.log2(max(p / self.t, 1.0)) + 0.5), 6)
+            f = 2 ** (math.floor(step / 4 + 0.5) / 4)
+            return min(m * f, 1 - 1e-9) * p / f, p / f
+        return self.rounded(m, p, step)
+
+    def rounded(self, m: float, p: float, step: int) -> tuple[float, float]:
+        f = 2 ** (step / 16)
+        m, p = min(m * f, 1 - 1e-9), p / f
+        if m == self.mean and p == self.t:
+            return self.prior.a, self.prior.strength
+        more = math.log2(p / self.t)
+        more = math.floor(more * 4 + 0.5) / 4 if 0 < more < 1 else min(max(math.floor(more + 0.5), -4), 6)
         octaves = math.log2(m * (1 - self.mean) / (self.mean * (1 - m)))
-        steps = 32 if octaves >= 1 else 8 if octaves > 0 else 4
-        odds = 2 ** (math.floor(octaves * steps + 0.5) / steps) * self.mean / (1 - self.mean)
+        odds = 2 ** (math.floor(octaves * 8 + 0.49) / 8) * self.mean / (1 - self.mean)
         p = self.t * 2**more
         return p * odds / (1 + odds), p
+
+
+def check_effects(pool: Pool[Any], plain: Plain) -> None:
+    """What is told of groups is what they know by the plain mathematics, the most certain differences first."""
+    found = {each.group or tag_path(each.tags): each for each in pool.group_effects(1000)}
+    within = {path: [name for name, own in plain.paths.items() if own[: len(path)] == path] for path in plain.groups}
+    shown = {
+        path: sum(plain.members[name].n for name in names)
+        + sum(sums[1] for left, sums in plain.gone.items() if left[: len(path)] == path)
+        for path, names in within.items()
+    }
+    assert set(found) == ({path for path in shown if shown[path] > 0} if plain.prior.shares else set())
+    for path, each in found.items():
+        mean, worth = plain.above(path)
+        w, y = plain.known(path)
+        k = worth + w
+        assert each.effect == pytest.approx((worth * mean + y) / k / plain.mean, rel=1e-9)
+        m = each.effect * plain.mean
+        ends = betaincinv(m * k, (1 - m) * k, [0.025, 0.975])
+        assert [each.low * plain.mean, each.high * plain.mean] == pytest.approx(ends, rel=0.03, abs=0.03 * m)
+        assert each.items == len(within[path])
+        assert each.impressions == pytest.approx(shown[path])
+    certain = [max(each.low, 1 / each.high) for each in found.values()]
+    assert certain == sorted(certain, reverse=True)
+    assert pool.group_effects(2) == list(found.values())[:2]
+    levels = [sum(len(path) == depth + 1 for path in plain.groups) for depth in range(len(plain.prior.shares))]
+    assert pool.group_levels() == list(zip(plain.prior.shares, levels, strict=True))
 
 
 def check(pool: Pool[Any], members: dict[Any, Member], gone: dict[tuple[str, ...], tuple[float, ...]]) -> None:
@@ -122,6 +200,7 @@ def check(pool: Pool[Any], members: dict[Any, Member], gone: dict[tuple[str, ...
     for name in members:
         assert pool.stats(name).prior == pytest.approx(plain.priors(name), rel=1e-12)
     assert set(pool._members) == plain.groups
+    check_effects(pool, plain)
     rule = make_policy("cold-start").rule
     scores = pool.scores(list(members))
     pseudo = [pool.stats(name).prior or (0, 0) for name in members]
@@ -143,11 +222,14 @@ def as_path(group: Any) -> tuple[str, ...]:
     return () if group is None else (group,) if isinstance(group, str) else group
 
 
+@pytest.mark.parametrize("described", [False, True])
 @pytest.mark.parametrize("small", [False, True])
-@pytest.mark.parametrize("learn", ["auto", "given"])
-def test_any_life_of_a_pool_with_groups(
-    learn: Any, small: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("learn", "slowly"), [("auto", False), ("given", False), ("given", True)])
+def test_any_life_of_a_pool_with_groups_and_features(
+    learn: Any, slowly: bool, small: bool, described: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """With a prior that is set slowly, whatever happens between two slices, all is right when nothing is unsettled."""
+    monkeypatch.setattr(_membership, "_HEARD", 2)
     if small:  # so that groups get strata of their own, and many groups below one are told alike
         monkeypatch.setattr(_membership, "CROWD", 5)
         monkeypatch.setattr(_tree, "CROWD", 5)
@@ -155,7 +237,7 @@ def test_any_life_of_a_pool_with_groups(
     pool: Pool[int] = Pool("cold-start", learn=learn, seed=1)
     members: dict[int, Member] = {}
     gone: dict[tuple[str, ...], tuple[float, ...]] = {}
-    new = 0
+    new = slow = 0
     for step in range(260):
         kind = rng.integers(9)
         some = [int(name) for name in rng.permutation(list(members))[: rng.integers(1, 5)]] if members else []
@@ -166,9 +248,13 @@ def test_any_life_of_a_pool_with_groups(
             tags = [("t",) if j else () for j in rng.integers(2, size=len(names))]
             n = rng.integers(0, 3, len(names)) * rng.integers(1, 200, len(names))
             s = rng.binomial(n, 0.1)
-            pool.add(names, n, s, group=groups, tags=tags)
+            features = [FEATURES[j] for j in rng.integers(len(FEATURES), size=len(names))] if described else None
+            if described and not step % 2:  # groups or features alone, too
+                groups = [None] * len(names)
+            pool.add(names, n, s, group=groups, tags=tags, features=features)
             for j, name in enumerate(names):
                 members[name] = Member(float(n[j]), float(s[j]), as_path(groups[j]), tags[j])
+                members[name].features = features[j] if features else None
         elif kind <= 4:
             n = rng.integers(1, 30, len(some))
             s = rng.binomial(n, rng.random(len(some)) * 0.3)
@@ -198,21 +284,35 @@ def test_any_life_of_a_pool_with_groups(
             pool.retag(some, ["u"])
             for name in some:
                 members[name].tags = ("u",)
+        elif described and rng.random() < 0.7:
+            features = [FEATURES[j] for j in rng.integers(len(FEATURES), size=len(some))]
+            pool.describe(some, features)
+            for name, each in zip(some, features, strict=True):
+                members[name].features = each
         elif rng.random() < 0.3:
             gone[("y",)] = (2.0, 80.0, 9.0)
             pool.set_departed(["y"], [2], [80], [9])
         if step % 40 == 20:
-            pool.prior = PRIOR._replace(a=float(rng.integers(1, 5)), shares=PRIOR.shares if rng.random() < 0.8 else ())
+            prior = PRIOR._replace(a=float(rng.integers(1, 5)), shares=PRIOR.shares if rng.random() < 0.8 else ())
+            prior = prior._replace(effects=EFFECTS) if described and rng.random() < 0.8 else prior
+            pool.set_prior(prior, slowly=slowly)
+            slow += pool.unsettled > 0
+        if pool.unsettled:
+            pool.rank(3)
+            pool.settle(int(rng.integers(1, 4)))
         if step % 60 == 50:
             pool.save(tmp_path / "pool")
             pool = Pool.load(tmp_path / "pool")
-        if step % 3 == 0 and members:
+        if step % 3 == 0 and members and not pool.unsettled:
             check(pool, members, gone)
     assert len(members) > 20
+    assert (slow >= 3) == (slowly and not described)
+    pool.settle()
+    check(pool, members, gone)
     blank = pool.blank()
-    blank.prior = PRIOR
+    blank.prior = PRIOR._replace(effects=EFFECTS) if described else PRIOR
     assert {path for path in blank._members if "\0" not in path[0]} <= set(pool._members)
-    check(blank, {name: Member(0, 0, m.path, m.tags) for name, m in members.items()}, {})
+    check(blank, {name: Member(0, 0, m.path, m.tags, m.features) for name, m in members.items()}, {})
 
 
 def test_a_group_tells_its_new_items_what_the_others_did() -> None:
@@ -304,6 +404,17 @@ def test_groups_without_items_are_remembered_but_not_for_ever(monkeypatch: pytes
     assert ("x",) not in set(pool._members)
 
 
+def test_what_an_owner_says_of_groups_without_items_is_never_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which groups a pool forgot would depend on its life; one that is made anew from a log has had none."""
+    monkeypatch.setattr(_membership, "_MOST_IDLE", 3)
+    pool: Pool[int] = Pool("cold-start", learn="given")
+    pool.add([0], group="x")
+    groups = [("author", f"story-{j}") for j in range(8)]
+    for group in groups:
+        pool.set_departed([group], [2], [80], [9])
+    assert set(pool._members.departed()) == set(groups)
+
+
 def test_policies_without_a_prior_take_groups_and_rank_as_before() -> None:
     plain, grouped = Pool("kl-ucb", seed=1), Pool("kl-ucb", seed=1)
     plain.add(range(20))
@@ -386,3 +497,47 @@ def test_groups_that_lost_items_are_a_list() -> None:
             pool.set_departed(groups, 1, 10, 1)
     with pytest.raises(ValueError, match="whole number"):
         pool.set_departed(["g"], 1.5, 10, 1)
+
+
+def test_intervals_of_groups_are_those_of_their_laws() -> None:
+    rng = np.random.default_rng(1)
+    a, b = np.exp(rng.uniform(0, 8, 2000)), np.exp(rng.uniform(0, 10, 2000))
+    ends = beta_interval(a, b)
+    expected = betaincinv(a, b, [[0.025], [0.975]])
+    assert (np.abs(ends - expected) <= 0.03 * (expected[1] - expected[0])).all()
+    low, high = beta_interval(np.array([1e-3, 1e-3, 50.0]), np.array([50.0, 1e-3, 1e-3]))
+    assert low.tolist()[:2] == [0.0, 0.0]
+    assert high.tolist()[1:] == [1.0, 1.0]
+
+
+def test_intervals_of_groups_hold_the_truth_as_often_as_they_say() -> None:
+    rng = np.random.default_rng(2)
+    effect = np.exp(rng.normal(0, 0.8, 400))
+    story = rng.integers(400, size=4000)
+    pool: Pool[int] = Pool("cold-start", learn="given")
+    n = rng.integers(20, 200, 4000)
+    rates = np.minimum(0.02 * effect[story] * rng.gamma(4, 0.25, 4000), 1.0)
+    pool.add(range(4000), n, rng.binomial(n, rates), group=[f"story-{g}" for g in story.tolist()])
+    pool.learn()
+    assert pool.prior is not None
+    mean, found = pool.prior.a / pool.prior.strength, pool.group_effects(400)
+    held = [each.low * mean <= 0.02 * effect[int(each.group[0][6:])] <= each.high * mean for each in found]
+    assert len(held) > 390
+    assert 0.92 <= np.mean(held) <= 0.98
+
+
+def test_groups_are_told_of_by_a_thread_while_the_pool_goes_on() -> None:
+    pool: Pool[int] = Pool("cold-start", learn="given")
+    pool.prior = PRIOR
+    pool.add(range(500), group=[("x", f"g{number % 40}") for number in range(500)])
+    rng = np.random.default_rng(0)
+    with ThreadPoolExecutor(1) as other:
+        for step in range(60):
+            asked = other.submit(pool.group_effects)
+            names = rng.integers(500 * (step + 1), size=50)
+            here = names[pool.contains(names)]
+            pool.record_many(here, np.ones(here.size), rng.integers(0, 2, here.size).astype(float))
+            pool.remove(np.unique(here)[:20], forget=True)
+            pool.add(range(500 * (step + 1), 500 * (step + 2)), group=[f"g{number % 90}" for number in range(500)])
+            for each in asked.result():
+                assert 0.0 <= each.low <= each.effect <= each.high < 50

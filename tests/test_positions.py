@@ -16,7 +16,7 @@ from hellinger.engine.positions import PositionCurve, draft, due, fit_curve, lac
 from hellinger.engine.settings import Settings
 from hellinger.families import Binomial
 from hellinger.ledger import COMMON, Ledger
-from hellinger.ledger.looks import MOST, Looks, lacks_of, zones_of
+from hellinger.ledger.looks import MOST, Looks, lacks_of, ties_of, zones_of
 from hellinger.pool import Pool, SegmentedPool
 from hellinger.pool._scan import score_counts
 from hellinger.serve.looks import positions
@@ -211,6 +211,27 @@ def test_looks_are_counted_by_stretch() -> None:
     assert looks.rewards == {(0, 3): [0, 1, 0], (4, 7): [0, 0.5, 0], (0, MOST): [0.25, *[0.0] * (MOST - 1)]}
     again = Looks.of(looks.as_json())
     assert (again.rewards, again.total) == (looks.rewards, looks.total) == (looks.rewards, 1.75)
+
+
+def test_stretches_are_found_as_by_going_from_neighbour_to_neighbour() -> None:
+    rng = random.Random(1)
+    for _ in range(2_000):
+        size, share = rng.randint(1, 70), rng.choice([0.1, 0.5, 0.9, 0.99])
+        scores = [5.0]
+        for _ in range(size - 1):
+            scores.append(scores[-1] - (rng.random() > share))
+        ties = ties_of({"policy": "ucb1", "scores": scores})
+        assert [bool(ties >> j & 1) for j in range(MOST + 1)] == [
+            j + 1 < min(size, MOST + 1) and scores[j] == scores[j + 1] for j in range(MOST + 1)
+        ]
+        position = rng.randrange(size)
+        alike = [j for j in range(min(size, MOST)) if scores[j] == scores[position]]
+        looks = Looks()
+        looks.note(ties, position, 0.5)
+        if position < MOST and len(alike) > 1:
+            assert looks.rewards == {(alike[0], alike[-1] + 1): [0.5 * (j == position) for j in alike]}
+        else:
+            assert (looks.rewards, looks.total) == ({}, 0.0)
 
 
 # The service ------------------------------------------------------------------------------------------

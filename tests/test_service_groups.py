@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import time
+from pathlib import Path
 from typing import Any
 
+import httpx
 import numpy as np
 import pytest
 
+import hellinger
+from hellinger.client import CountRow, NewItem
+from hellinger.engine.drafts import Draft
 from hellinger.engine.pools import Pools
 from hellinger.engine.state import HOUR
 from hellinger.experiment import Split
 from hellinger.ledger.snapshot import decode, encode
+from hellinger.policies import Prior
+from hellinger.policies.segments import SegmentLaw
+from hellinger.serve import groups
 from ledger_model import START, Log
 from lives import Copy, same_as_rebuilt
+from served import serving
 
 GOOD, BAD = ["news", "good"], ["news", "bad"]
 
@@ -108,8 +118,13 @@ def test_ten_thousand_items_that_change_their_group_are_looked_up_in_slices(monk
     copy = Copy(Log(), variants={"one": "cold-start"}, split=Split({"one": 1.0}), seed=1, enough=0)
     names = [f"i{number}" for number in range(3000)]
     copy.add(*names, group=["a"])
-    for segment in (f"s{number}" for number in range(4)):
+    segments = [f"s{number}" for number in range(4)]
+    for segment in segments:
         copy.rank(2, segment=segment)
+    law = SegmentLaw(0.05, 40.0, 0.5, tuple((segment, 0.0) for segment in segments))
+    fields = {"variant": "one", "segment": "", "after": 0, "rounds": 8.0, "prior": Prior().state()}
+    fields |= {"segments": law.state(), "writer": "test"}
+    copy.write([Draft.of("prior/one//0", "prior", START, fields)])
     copy.flush()
     copy.desk.pools.finish()
     sizes: list[int] = []
@@ -129,3 +144,55 @@ def test_ten_thousand_items_that_change_their_group_are_looked_up_in_slices(monk
     assert max(sizes) <= 500
     assert sum(sizes) == 5 * 3000
     assert copy.desk.pools.of("one").stats(0).group == ("b",)
+
+
+def test_what_groups_tell_over_http(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(groups, "_FRESH", 0.0)
+    variants = "plain = cold-start, personal = cold-start(model=logistic), hellinger-ucb"
+    with serving(tmp_path, variants=variants) as service, hellinger.Client(service.url) as client:
+        assert client.learned_groups() == ()
+        client.add_items(NewItem(f"i{j}", group=("news", f"story-{j // 4}")) for j in range(80))
+        (none,) = client.learned_groups()
+        assert (none.variant, none.shares, none.groups) == ("plain", (), ())
+        assert none.sentence == "Groups do not tell click rates apart so far: each item is ranked as if it had none."
+        clicks = [CountRow(f"i{j}", 500, 50 if j // 4 == 3 else 5) for j in range(80)]
+        client.import_counts("then", clicks, variant="plain")
+        while not (learned := client.learned_groups())[0].shares:
+            time.sleep(0.2)
+        (plain,) = learned
+        assert plain.sentence.startswith("Of what makes click rates differ, ")
+        best = plain.groups[0]
+        assert (best.group, best.items, best.impressions) == (("news", "story-3"), 4, 2000)
+        assert 1 < best.low < best.effect < best.high
+        assert len(plain.groups) == 20
+        told = httpx.get(f"{service.url}/v1/experiments/main/groups").json()["variants"][0]
+        assert [level["groups"] for level in told["levels"]] == [1, 20][: len(told["levels"])]
+        assert httpx.get(f"{service.url}/v1/experiments/nobody/groups").status_code == 404
+
+
+def test_shares_in_words() -> None:
+    assert groups._sentence([0.78], False) == (
+        "Of what makes click rates differ, 78 % lies between groups, and 22 % between the items of one."
+    )
+    assert groups._sentence([0.1, 0.5], False) == (
+        "Of what makes click rates differ, 10 % lies between groups, 50 % lies between the groups within these, "
+        "and 40 % between the items of one."
+    )
+    assert "50 % lies between sets of tags" in groups._sentence([0.5], True)
+
+
+def test_items_that_were_never_shown_tell_nothing_of_their_group() -> None:
+    """Not while they are there, nor when they have left, nor when they are forgotten."""
+    found = []
+    for unseen in (0, 30):
+        copy = grouped(forget_after=2 * HOUR)
+        copy.add("new-good", group=GOOD)
+        copy.add(*[f"unseen-{n}" for n in range(unseen)], group=GOOD, expires_at=START + 1)
+        values = []
+        for at in (START + 2, START + HOUR, START + 4 * HOUR):
+            copy.chores(at)
+            values += index(copy, "new-good")
+            same_as_rebuilt(copy, at)
+        assert "unseen-0" not in copy.desk.ledger.catalogue.slots
+        found.append(values)
+    assert found[0] == found[1]

@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
-from collections.abc import Callable, Iterator
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import httpx
 import numpy as np
+import orjson
 import pytest
 
 import hellinger
 from hellinger.client import Feedback, NewItem
 from hellinger.engine.allocation import Allocation
 from hellinger.engine.drafts import Query
+from hellinger.engine.learning import due
 from hellinger.engine.specs import canonical, draws, policy_of
 from hellinger.errors import InputError
+from hellinger.events import Event
 from hellinger.ledger import Ledger, placed
-from hellinger.ledger.modelled import Modelled, Placing, split_model, warm
-from hellinger.ledger.recovery import differences, fold
-from hellinger.ledger.snapshot import decode, encode
-from hellinger.models.regression import Regression
+from hellinger.ledger.calibration import Calibration
+from hellinger.ledger.errors import OutdatedError
+from hellinger.ledger.modelled import Modelled, Placing, ShownIn, split_model
+from hellinger.ledger.recovery import check, differences, fold, recover
+from hellinger.ledger.snapshot import _blocks, decode, encode
+from hellinger.store import open_store
 from ledger_model import START, Log
 from lives import Copy, next_ranking
 from served import Served, serving
@@ -76,7 +87,7 @@ def test_who_asks_decides(copy: Copy) -> None:
         assert (pulls > 1).all()
     effects = {each.name: each for each in model.pool.effects()}
     assert effects["likes=sport × topic=sport"].effect > 2 * effects["likes=sport × topic=sport"].error
-    predicted, n, s = model.calibration.sum(axis=0)
+    predicted, n, s = model.calibration.table.sum(axis=0)
     assert n == copy.desk.ledger.rounds(variants=["one"])
     assert s == copy.desk.ledger.series.totals["one"][2]
     assert s / 2 < predicted < 2 * s
@@ -119,7 +130,7 @@ def test_a_difference_is_found(copy: Copy) -> None:
 def test_shared_learning_learns_from_the_rankings_of_all() -> None:
     copy = lived(learning="shared")
     ledger = copy.desk.ledger
-    n = ledger.models.of["one"].calibration[:, 1].sum()
+    n = ledger.models.of["one"].calibration.table[:, 1].sum()
     assert n == ledger.rounds(variants=["one", "two"]) > ledger.rounds(variants=["one"])
     copy.check(START + 150)
 
@@ -152,11 +163,11 @@ def test_another_model_begins_anew_and_one_that_stops_is_let_go(copy: Copy) -> N
     other = Copy(copy.log, variants=copy.variants, seed=1)
     held = other.desk.ledger
     begin(other, {"one": SPEC, "three": "ucb1(model=logistic(per_item=true))"})
-    assert held.models.of["one"].calibration.any()
-    assert not held.models.of["three"].calibration.any()
+    assert held.models.of["one"].calibration.table.any()
+    assert not held.models.of["three"].calibration.table.any()
     begin(other, {"one": "cold-start(model=logistic(scale=0.5))"})
     assert list(held.models.of) == ["one"]
-    assert not held.models.of["one"].calibration.any()
+    assert not held.models.of["one"].calibration.table.any()
     other.check(START + 150)
     begin(other, {"one": "cold-start"})
     assert not held.models
@@ -314,9 +325,162 @@ def test_a_step_that_fails_is_a_failure() -> None:
         assert isinstance(life.desk.pools.failure, MemoryError)
 
 
-def test_all_that_a_model_computes_is_compiled_beforehand(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The spread of weights too, which is first learned after some events: rankings waited seconds for it."""
-    learned: list[Regression] = []
-    monkeypatch.setattr(Regression, "_learn_spread", lambda self: learned.append(self))
-    warm(*split_model(SPEC))
-    assert learned
+# Predictions, and what came of them ---------------------------------------------------------------------
+
+
+def test_a_prediction_is_made_before_its_impression_is_learned() -> None:
+    """And what the impression earns counts where it was predicted, not where the model would put it by then."""
+    model = Modelled("greedy", "logistic(strength=2, mean=0.3)", 1)
+    model.begin([Placing(5, 0.0, 0.0, (), None, False)], 0.0)
+    model.catch_up()
+    for number in range(40):
+        (predicted,), _ = model.pool.predict([5])
+        before = model.calibration.table.copy()
+        where = ShownIn(f"r{number}", [2], number, number + 100)
+        model.observe([5], 1.0, 0.0, None, where)
+        model.catch_up()
+        (kind,) = np.flatnonzero((model.calibration.table != before).any(axis=1))
+        np.testing.assert_allclose(model.calibration.table[kind] - before[kind], [predicted, 1.0, 0.0])
+        if number % 3 == 0:
+            model.observe([5], 0.0, 1.0, None, where)
+            model.catch_up()
+            assert model.calibration.table[kind, 2] == before[kind, 2] + 1.0
+    assert model.calibration.table[:, 2].sum() == 14
+    again = Modelled.decode(*model.encode())
+    assert again.digest() == model.digest()
+    for each in (model, again):
+        each.observe([5], 0.0, 1.0, None, ShownIn("r39", [2], 39, 139))
+        each.catch_up()
+    assert again.digest() == model.digest()
+
+
+def test_predictions_are_remembered_while_they_can_be_rewarded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hellinger.ledger.calibration.MOST", 100)
+    judged = Calibration()
+    for number in range(2000):
+        judged.show(f"r{number}", number, number + 400, [0, 3], np.array([0.1, 0.2]))
+        assert len(judged) <= 100
+        judged.reward(f"r{number}", 3, 1.0)
+        judged.reward(f"r{number}", 1, 1.0)  # never shown
+    judged.reward("r0", 3, 1.0)  # long forgotten
+    m, n, s = judged.table.sum(axis=0)
+    assert 200 < n < 1000  # a sample of all times
+    assert (s, m) == (n / 2, pytest.approx(0.15 * n))
+    assert len(judged) > 50
+
+
+# Other versions -----------------------------------------------------------------------------------------
+
+
+def outdated(parts: Iterable[bytes], change: Callable[[dict[str, Any], bytes], bytes]) -> bytes:
+    """A snapshot whose last part, a model's pool, is another version's."""
+    blocks = list(_blocks(b"".join(parts)))
+    header = orjson.loads(blocks[0])
+    blocks[-1] = change(header["models"]["one"], blocks[-1])
+    blocks[0] = orjson.dumps(header)
+    return b"".join(len(block).to_bytes(8, "big") + block for block in blocks)
+
+
+def other_edition(about: dict[str, Any], data: bytes) -> bytes:
+    about["edition"] = 1
+    return data
+
+
+def other_format(about: dict[str, Any], data: bytes) -> bytes:
+    body = re.sub(rb'"format": \d', b'"format": 0', data[:-32], count=1)
+    return body + hashlib.blake2b(body, digest_size=32).digest()
+
+
+@pytest.mark.parametrize("change", [other_edition, other_format])
+def test_what_another_version_has_learned_is_learned_again(
+    copy: Copy, change: Callable[[dict[str, Any], bytes], bytes], tmp_path: Path
+) -> None:
+    ledger = copy.desk.ledger
+    damaged = outdated(encode(ledger), change)
+    with pytest.raises(OutdatedError):
+        decode([damaged])
+    with closing(open_store(f"sqlite:///{tmp_path}/log.db")) as store:
+        store.append([Event(*event[1:]) for event in copy.log.events[: ledger.seq]], 0)
+        store.save_snapshot(ledger.seq, [damaged])
+        assert differences(recover(store), ledger) == []
+        assert check(store) == []
+        # behind the base of compaction there is nothing to learn from: models begin there, in every replica alike
+        store.save_snapshot(ledger.seq, [damaged], base=True)
+        one, two = recover(store), recover(store, base=True)
+        assert differences(one, two) == []
+        assert check(store) == []
+    model = one.models.of["one"]
+    assert (len(model.pool), model.began) == (len(ledger.models.of["one"].pool), ledger.seq)
+    assert model.pool.rounds == ledger.rounds(variants=["one"])
+    assert not any(each.effect for each in model.pool.effects())
+
+
+def test_a_model_and_its_prior_count_impressions_alike() -> None:
+    """A model counts an impression as one, wherever it was: so does what its prior is fitted to."""
+    life = Copy(Log(), variants={"one": "cold-start"}, seed=1, positions=[1.0, 0.5, 0.25])
+    life.add(*(f"i{number}" for number in range(20)))
+    begin(life, {"one": SPEC, "two": "cold-start"})
+    for number in range(200):
+        life.rank(3, at=START + number)
+    life.flush()
+    fits = {wanted.variant: wanted for wanted in due(life.desk.state)}
+    assert fits["one"].lacks is None
+    assert fits["two"].lacks is not None
+
+
+# Compilation --------------------------------------------------------------------------------------------
+
+LIFE = """
+import gc, numpy as np
+from numba.core.dispatcher import Dispatcher
+from hellinger.engine.warming import warm_policies
+from hellinger.ledger.modelled import Modelled, Placing, ShownIn, split_model
+from hellinger.policies import Prior
+from hellinger._jit import entry
+
+def compiled():
+    return {d.py_func.__qualname__: len(d.overloads) for d in gc.get_objects() if isinstance(d, Dispatcher)}
+
+spec = %r
+warm_policies([spec])
+before = compiled()
+model = Modelled(*split_model(spec), 3)
+model.begin([Placing(4, 5.0, 1.0, (), None, False)], 5.0)
+model.catch_up()
+for number in range(300):
+    features = '{"topic":"t%%d","length":%%d.5,"words":["a","b"],"text":"one of many"}' %% (number %% 5, number)
+    about = features if number %% 4 else None
+    model.place([Placing(10 + number, float(number %% 2), 0.0, ("t",), about, number %% 50 == 7)])
+    model.catch_up()
+contexts = [None, '{"age":3}', '{"age":30,"city":"Rome"}', '{"city":"Oslo","likes":["a","c"]}', '{"text":"a b c"}']
+for number in range(300):
+    shown = [10 + (number * 7 + j) %% 300 for j in range(5)]
+    where = ShownIn("r%%d" %% number, range(5), number, number + 50)
+    about = contexts[number %% 5]
+    model.observe(shown, 1.0, 0.0, about, where)
+    model.observe(shown[:1], 0.0, 1.0, about, where._replace(positions=[0]))
+    model.observe(shown, np.full(5, 3.0), np.zeros(5), None)
+    model.catch_up()
+    model.pool.pick(5, context={"age": 3.0, "new": "x"} if number %% 2 else None, count=False, seed=number)
+    if number %% 60 == 20:
+        model.remove(10 + number)
+        model.hide(11 + number, True)
+        model.set_prior(Prior(2.0, 50.0, 100.0).state())
+    model.catch_up()
+model.pool.pick(5, context={}, tags=["t"], exclude=[40], among=[41, 43, 44, 40], count=False)
+model.pool.pick(500, context={"age": 1}, count=False)
+model.pool.predict([41], context={"age": 2})
+model.pool.scores([41, 43])
+model.pool.explain(41, context={"city": "Rome"})
+model.pool.effects()
+Modelled.decode(*model.encode())
+after = compiled()
+print({name: (before.get(name, 0), count) for name, count in after.items() if before.get(name, 0) != count})
+"""
+
+
+@pytest.mark.parametrize("spec", [SPEC, "linucb(alpha=1.0, model=linear(per_item=true))"])
+def test_all_that_a_model_computes_is_compiled_beforehand(spec: str) -> None:
+    """Nothing is compiled, or read from disk, on the loop in all its life: rankings waited seconds for it."""
+    done = subprocess.run([sys.executable, "-c", LIFE % spec], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.returncode) == ("{}\n", 0), done.stderr

@@ -23,6 +23,7 @@ from hellinger.engine.settings import Settings
 from hellinger.experiment import Pages, Phase, Totals, readout
 from hellinger.experiment.readout import readout_steps
 from hellinger.ledger import DELETED, Catalogue, Ledger
+from hellinger.policies import Prior
 from hellinger.serve import history, listing, standing
 from hellinger.store import open_store
 
@@ -348,3 +349,139 @@ def test_priors_that_are_due_are_found_without_looking_items_up() -> None:
     assert desk.pools._of["a", ""].number == 1
     learning.due(desk.state)
     assert desk.pools._of["a", ""].number == 1
+
+
+def _filled(monkeypatch: pytest.MonkeyPatch, **settings: Any) -> tuple[Desk, Any]:
+    """A desk with 200 items of groups and with counts, where 50 are many and 20 a slice; and what commits drafts."""
+    monkeypatch.setattr(pools, "SLICE", 20)
+    monkeypatch.setattr(pools, "AT_ONCE", 50)
+    monkeypatch.setattr(pools, "PRIORS", 1)
+    monkeypatch.setattr("hellinger.pool._membership._HEARD", 1)
+    desk = Desk(Ledger(), {"a": "cold-start"}, seed=1, **settings)
+    places = itertools.count(1)
+
+    def commit(*drafts: Draft) -> None:
+        desk.commit_own([(next(places), draft) for draft in drafts])
+
+    items: list[dict[str, Any]] = [
+        {"id": f"item-{n}", "tags": [], "expires_at": None, "metadata": None, "group": [f"g{n % 7}"]}
+        for n in range(200)
+    ]
+    commit(*desk.describe(items, 0))
+    for at in range(30):
+        made = desk.rank(Query(20), at)
+        commit(made)
+        clicks = [(made.event.key, item, "click", 1.0, None) for item in made.fields["items"][at % 5 :: 5]]
+        desk.commit_own([(next(places), draft) for draft in desk.sort(clicks, at).drafts])
+    return desk, commit
+
+
+def _same(desk: Desk) -> None:
+    """The desk's pools are those that its ledger alone gives, to the bit."""
+    lived, made = (list(each.pools.each()) for each in (desk, Desk(desk.ledger, {"a": "cold-start"}, seed=1)))
+    for (*whose, pool), (*other, fresh) in zip(lived, made, strict=True):
+        assert whose == other
+        table, again = pool.table(), fresh.table()
+        assert (pool.rounds, pool.prior) == (fresh.rounds, fresh.prior)
+        ids = table.ids(table.order())
+        assert ids == again.ids(again.order())
+        for column in ("n", "s"):
+            assert (table.counts(column, table.order()) == again.counts(column, again.order())).all()
+        assert (pool.scores(ids) == fresh.scores(ids)).all()
+
+
+def test_a_new_prior_takes_effect_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rankings are made between them, and feedback comes; in the end pools are as if they were made from the log."""
+    desk, commit = _filled(monkeypatch)
+    for after, shares in ((0, [0.5]), (0, [0.2]), (0, [])):
+        after = desk.ledger.prior_place("a")
+        state = Prior(2.0, 40.0 + after, 1.0, 300.0, tuple(shares)).state()
+        fields = {"variant": "a", "segment": "", "after": after, "rounds": 600.0, "curve": 0, "prior": state}
+        commit(Draft.of(f"prior/a//{after}", "prior", 100, fields | {"writer": "0"}))
+        pool = desk.pools.of("a")
+        assert pool.prior == Prior.from_state(state), "the pool's own prior is in force at once"
+        assert pool.unsettled >= 200
+        slices = 0
+        for _ in desk.pools.catch_up():
+            slices += 1
+            assert len(desk.rank(Query(5), 100 + slices).fields["items"]) == 5
+        assert slices >= 200 // 20
+        assert not pool.unsettled
+        for name in list(desk.state.overlay.rankings):
+            desk.state.overlay.remove(name)
+        desk.pools.expect(np.arange(200))
+        for derived in desk.pools._of.values():
+            derived.pool.rounds = desk.pools._rounds("a")
+        _same(desk)
+
+
+def test_a_new_curve_of_positions_takes_effect_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    desk, commit = _filled(monkeypatch)
+    looked: list[int] = []
+    place = Pools._place
+
+    def noting(self: Pools, variant: str, segment: str, slots: Any, described: set[int]) -> None:
+        looked.append(slots.size)
+        place(self, variant, segment, slots, described)
+
+    before = desk.pools.of("a").table()
+    monkeypatch.setattr(Pools, "_place", noting)
+    fields = {"after": 0, "rewards": 99.0, "looked": [1.0, 0.5], "error": [0.0, 0.1], "worth": [1.0, 0.5]}
+    commit(Draft.of("positions/0", "positions", 100, fields | {"writer": "0"}))
+    pool = desk.pools.of("a")
+    assert not looked
+    assert (pool.table().counts("n", before.order()) == before.counts("n", before.order())).all()
+    made = desk.rank(Query(5), 101)
+    assert not looked, "a ranking does not wait"
+    commit(made)
+    for _ in desk.pools.catch_up():
+        pass
+    assert sum(looked) == 200
+    assert max(looked) <= 20
+    assert (pool.table().counts("n", before.order()) < before.counts("n", before.order())).any()
+    _same(desk)
+
+
+def test_a_new_variant_ranks_once_its_pool_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until then traffic is shared as before, and what is counted meanwhile the new pool knows as well."""
+    monkeypatch.setattr("hellinger.engine.desk.AT_ONCE", 50)
+    desk, commit = _filled(monkeypatch)
+
+    def begin(**variants: str) -> None:
+        after = desk.ledger.phase_place
+        weights = dict.fromkeys(variants, 1.0)
+        fields = {"name": "main", "variants": variants, "weights": weights, "split": "random", "learning": "shared"}
+        commit(Draft.of(f"experiment/{after}", "experiment", 50, fields | {"after": after, "writer": "0"}))
+
+    looked: list[int] = []
+    place = Pools._place
+
+    def noting(self: Pools, variant: str, segment: str, slots: Any, described: set[int]) -> None:
+        looked.append(slots.size)
+        place(self, variant, segment, slots, described)
+
+    monkeypatch.setattr(Pools, "_place", noting)
+    begin(a="ucb1", b="kl-ucb")  # a has another policy from now on: its former pool ranks for it meanwhile
+    commit(*desk.describe([{"id": "late", "tags": [], "expires_at": None, "metadata": None}], 60))
+    slices = 0
+    for _ in desk.catch_up():
+        slices += 1
+        if desk.state.coming is not None:
+            made = desk.rank(Query(5), 60 + slices)
+            assert (made.fields["variant"], made.fields["policy"]) == ("a", "cold-start")
+            if slices % 2:  # the others stay in the overlay
+                commit(made)
+    assert slices >= 2 * 200 // 20
+    assert max(looked) <= 20
+    assert {desk.rank(Query(5), 200).fields["variant"] for _ in range(50)} == {"a", "b"}
+    assert desk.rank(Query(5), 200).fields["policy"] in ("ucb1", "kl-ucb")
+    rebuilt = Desk(desk.ledger, {"a": "cold-start"}, seed=1)
+    for name, request in desk.state.overlay.rankings.items():
+        rebuilt.adopt(name, request)
+    for (*whose, pool), (*other, fresh) in zip(desk.pools.each(), rebuilt.pools.each(), strict=True):
+        assert whose == other
+        assert (len(pool), pool.rounds) == (201, fresh.rounds)
+        assert (pool.scores(np.arange(201)) == fresh.scores(np.arange(201))).all()
+    begin(a="ucb1")
+    assert desk.state.coming is None, "no pool is needed"
+    assert desk.rank(Query(5), 300).fields["variant"] == "a"

@@ -40,10 +40,11 @@ from hellinger.traffic import (
     World,
     from_csv,
     from_law,
+    from_stories,
     play,
 )
 from hellinger.traffic.tally import Baseline, differences
-from hellinger.world.laws import LAWS
+from hellinger.world.laws import LAWS, TOPICS
 from hellinger.world.users import DAY
 from served import Served, serving
 
@@ -392,3 +393,39 @@ def test_a_log_that_somebody_else_writes_to_is_noticed(tmp_path: Path) -> None:
             play(world(), Desk(Ledger(), VARIANTS, seed=1), world().start, log=Log(0, store))
     finally:
         store.close()
+
+
+# Stories and tastes --------------------------------------------------------------------------------------
+
+
+def test_items_of_a_story_are_alike_and_each_is_of_the_law() -> None:
+    items = from_stories("bimodal").take(16_000)
+    rates = np.array([item.rate for item in items]).reshape(-1, 8)
+    law = LAWS["bimodal"](np.random.default_rng(1), 100_000)
+    for level in (0.1, 0.5, 0.8, 0.95):  # stories make the sample one of 2,000 rather than of 16,000
+        assert abs((rates < np.quantile(law, level)).mean() - level) < 0.03
+    between, within = rates.mean(axis=1).var(), rates.var(axis=1, ddof=1).mean()
+    assert between > within
+    assert {item.group for item in items[:8]} == {("story-0001",)}
+    assert items[8].features == {"topic": "sport"}
+    assert from_stories("bimodal").take(20) == items[:20]
+
+
+def test_readers_click_by_their_tastes_and_on_average_by_the_rate() -> None:
+    plan = UserModel(k=8, eta=0.0, memory=0, abandon=0.0, abort=0.0, like=0.0, comment=0.0, duplicate=0.0, taste=5.0)
+    topics = [SiteItem(f"a-{topic}", 0.1, (), (), {"topic": topic}) for topic in TOPICS]
+    made = World(plan, Supply(iter(topics), "beta", 0), items=8, seed=3)
+    clicked = {True: 0, False: 0}
+    shown = {True: 0, False: 0}
+    for visit in islice(made.visits(), 6000):
+        likes = made.likes(visit.user)
+        assert made.context(visit) == {"likes": likes}
+        assert len(set(likes)) == 2
+        found = {reaction.item for reaction in made.react(visit, [item.id for item in topics])[1]}
+        for item, topic in zip(topics, TOPICS, strict=True):
+            shown[topic in likes] += 1
+            clicked[topic in likes] += item.id in found
+    assert clicked[True] / shown[True] == pytest.approx(0.25, rel=0.06)
+    assert clicked[False] / shown[False] == pytest.approx(0.05, rel=0.06)
+    assert sum(clicked.values()) / sum(shown.values()) == pytest.approx(0.1, rel=0.04)
+    assert World(UserModel(), from_law("beta"), items=1).context(visit) is None

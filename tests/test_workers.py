@@ -122,7 +122,7 @@ def test_feedback_for_any_workers_ranking_counts_once(service: Service, launcher
     ledger = folded(service.database)
     assert sum(cell[2] for cell in ledger.series.totals.values()) == 40
     for _ in each_worker(service):
-        until(lambda: service.get("/v1/experiments/main").body["events"] == ledger.seq)
+        until(lambda: service.get("/v1/experiments/main").body["events"] >= ledger.seq)  # it may learn meanwhile
         assert service.totals() == {name: tuple(cell) for name, cell in ledger.series.totals.items()}
     assert launcher.told("check", "--service", service.url, "--database", service.database)["ok"]
 

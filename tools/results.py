@@ -1,9 +1,9 @@
 """``make results``: run every command that documents take numbers from, each into ``docs/results/NAME.json``.
 
 ``make results ONLY="pool service"`` runs some. What takes an hour is run only where it is named: ``soak``,
-``coldstart``; so are ``ads`` and ``contextual``, which need data that are not part of this repository
-(``ADS=ads_ctr.csv``, ``DATA=data``). Times are worth publishing from a machine that does nothing else meanwhile. Then
-``make figures``.
+``coldstart``; so are ``ads``, ``contextual``, ``filtering`` and ``groups``, which need data that are not part of this
+repository (``ADS=ads_ctr.csv``, ``DATA=data``). Times are worth publishing from a machine that does nothing else
+meanwhile. Then ``make figures``.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ COMMANDS = {
     "lab": Command("lab.py", 2),
     "pool": Command("pool.py", 4),
     "models": Command("models.py", 2),
+    "features": Command("features.py --parts made-up --seeds 3", 5),
     "service": Command("service.py", 10),
     "workers": Command("workers.py", 2),
     "startup": Command("startup.py", 4),
@@ -43,18 +44,25 @@ COMMANDS = {
     "waits_million": Command("waits.py --items 1000000 --segments 50 --repeat 1", 6),
     "constant": Command("constant.py", 1),
     "positions": Command("positions.py", 4),
+    "segments": Command("segments.py --seeds 12", 8),
     "leaderboard": Command("leaderboard.py", 2),
     "reproduction": Command("reproduction.py", 6),
+    "demo": Command("showcase.py --seeds 1", 2),
     "months": Command("months.py", 15),
     "widths": Command("widths.py", 0.1),
     "power": Command("power.py 10 30", 5),
     "evaluate": Command("evaluate.py", 12),
+    "exploration": Command("exploration.py --rankings 1500 --runs 8", 2),
     "false_alarms": Command("false_alarms.py", 20),
     "ads": Command(f"ads.py {os.environ.get('ADS', 'ads_ctr.csv')}", 5, named=True),
     "limit": Command("limit.py", 1),
+    "lifetimes": Command("lifetimes.py", 4),
     "identify": Command("identify.py", 2),
+    "changing": Command("changing.py", 3),
     "coldstart": Command("coldstart.py --seeds 3", 15, named=True),
     "contextual": Command(f"contextual.py --data {os.environ.get('DATA', 'data')}", 60, named=True),
+    "groups": Command(f"groups.py --seeds 4 --items 0 --data {os.environ.get('DATA', 'data')}", 20, named=True),
+    "filtering": Command(f"filtering.py --data {os.environ.get('DATA', 'data')}", 5, named=True),
     "soak": Command("soak.py --minutes 60", 61, named=True),
 }
 

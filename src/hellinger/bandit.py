@@ -81,6 +81,8 @@ class Bandit:
         features: Mapping[Any, Features] | None = None,
     ) -> None:
         self.policy = policies.policy(policy, family=family).ready(horizon)
+        alone = model is None or not self.policy.remembers
+        require(alone, "a model goes with a policy that scores counts", policy=self.policy.spec, model=model)
         require(ties in ("random", "first"), "ties is 'random' or 'first'", ties=ties)
         self.ties: Literal["random", "first"] = ties
         self.rounds = 0
@@ -121,6 +123,7 @@ class Bandit:
         require(not unknown, "features are of arms that are added", unknown=sorted(map(str, unknown)))
         for known in (features or {}).values():
             models.check_features(known)
+        self._check_staying()
         taken = self._position.keys() & new
         require(
             not taken and len(set(new)) == len(new),
@@ -132,6 +135,7 @@ class Bandit:
             self._arms.append(arm)
         self._sums = np.concatenate([self._sums, np.zeros(len(new))])
         self._pulls = np.concatenate([self._pulls, np.zeros(len(new))])
+        self.policy = self.policy.begin(len(self._arms))
         if self._posterior is not None:
             used = set(self._places.values())
             free = (place for place in itertools.count() if place not in used)
@@ -143,11 +147,18 @@ class Bandit:
         """Remove one arm or several, with what they have returned; all or none."""
         gone = set(listed_arms(arms))
         self._positions(gone)
+        self._check_staying()
         keep = np.array([arm not in gone for arm in self._arms], dtype=bool)
         self._arms = [arm for arm in self._arms if arm not in gone]
         self._position = {arm: i for i, arm in enumerate(self._arms)}
         self._sums, self._pulls = self._sums[keep], self._pulls[keep]
         self._places = {arm: place for arm, place in self._places.items() if arm not in gone}
+        self.policy = self.policy.begin(len(self._arms))
+
+    def _check_staying(self) -> None:
+        """Refuse other arms where the policy has begun to remember what these returned."""
+        fixed = self.policy.remembers and self.rounds > 0
+        require(not fixed, f"the arms of {self.policy.name} stay once one was played", rounds=self.rounds)
 
     @property
     def arms(self) -> list[Arm]:
@@ -216,6 +227,9 @@ class Bandit:
                 models.check_features(context)
         rewards = checked_rewards(self.policy.family, rewards, len(arms))
         positions = self._positions(arms)
+        if self.policy.remembers:
+            for j, position in enumerate(positions):
+                self.policy.observe(position, float(rewards[j]), self.rounds + j + 1.0)
         np.add.at(self._sums, positions, rewards)
         np.add.at(self._pulls, positions, 1.0)
         if self._posterior is not None:
@@ -258,6 +272,7 @@ class Bandit:
             "pulls": self._pulls.tolist(),
             "prior": None if self.prior is None else self.prior.state(),
             "plays_since": self._plays_since,
+            "memory": {name: _packed(array) for name, array in self.policy.memory.items()},
             "model": None if self._posterior is None else self._learned(self._posterior),
             # as text: other languages' JSON readers would round these 128-bit numbers
             "rng": json.dumps(self._rng.bit_generator.state),
@@ -315,6 +330,11 @@ class Bandit:
             require(bool(np.isfinite(sums).all() and np.isfinite(pulls).all()), "sums and counts are numbers")
             if bandit.prior is not None:
                 bandit.prior = Prior.from_state(state["prior"])
+            for name, array in bandit.policy.memory.items():
+                saved = _unpacked(state["memory"][name])
+                fits = saved.shape == array.shape and saved.dtype == array.dtype
+                require(fits, f"the policy remembers {array.shape} numbers", memory=name, shape=saved.shape)
+                array[...] = saved
             learned = state["model"]
             require(model is None or learned is not None, "model goes with a state that has one", model=model)
             if learned is not None:
@@ -328,7 +348,7 @@ class Bandit:
             bandit._rng.bit_generator.state = json.loads(state["rng"])
         except (KeyError, TypeError, json.JSONDecodeError) as error:
             raise InputError(f"a bandit's state must be what Bandit.state() gave, but got {error!r}") from None
-        bandit.policy.index(sums, pulls, t=1.0, rng=np.random.default_rng(0))  # rejects impossible counts
+        bandit.policy.check_counts(sums, pulls)
         bandit._sums, bandit._pulls = sums, pulls
         return bandit
 

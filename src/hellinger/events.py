@@ -9,7 +9,7 @@ kind        key                          body
 rank        request                      experiment, variant, policy, version, chance, segment, random, counted, phase,
                                          zoned, since, user, placement, unit, through, items, scores, propensities,
                                          k, tie, eligible; where they were given, context: who asked, exclude, tags,
-                                         among; ties
+                                         among, asked; ties, explored
 feedback    request/kind/item            points, late, happened; what the key says is among its fields
 seen        request/seen!/item           request, item
 item        item/token                   id, tags, expires_at, metadata: added, or changed where it was there already;
@@ -22,7 +22,8 @@ positions   positions/after              after, rewards, looked, error, worth, w
 forget      forget/token                 since, writer: expired or deleted items that leave memory, by the places in
                                          the log where they were added
 experiment  experiment/after             name, variants, weights, split, control, placement, share, learning, guardrail,
-                                         window, ended, common, after, by, why, writer: a phase begins
+                                         window, ended, shadows, common, after, by, why, writer: a phase begins
+shadow      request/shadow!              shadows, writer: what shadow variants would have shown instead of a ranking
 =========== ============================ ===========================================================================
 
 ``through`` is the place in the log up to which the ranking knew the catalogue: an impression belongs to the item
@@ -33,7 +34,12 @@ which neighbours are in random order, bit j for positions j and j + 1 from 0. ``
 phase or curve before, so that only one can follow it.
 ``propensities`` are the chances of the places, or one for all given the order of ties; ``tie`` is among how many items
 with the index of the last one the last places were drawn (0 where it is not known), from which :func:`tie_chances`
-has the rest. ``eligible`` is how many items could have been shown, none where filters leave it open.
+has the rest. ``explored`` is the position, from 1, of a place that was given to one of the items that follow.
+``eligible`` is how many items could have been shown, none where filters leave it open. Of ``exclude`` and ``among`` the
+first 1,000 ids are logged; where one had more, ``asked`` says how many.
+``shadows`` of a ranking has, for each by name, ``same`` and ``placed``, the shares of the items shown that it would
+show as well, and at the same positions; ``weights``, one for each position (none where a propensity is not known);
+``looks``, that by the position-based model, and ``mass``, how many looks that pays for each one it would have had.
 ``unit`` is a hash of the user where users keep their variant, else −1. Every kind that is added to this list has a
 ``writer``, the version that wrote it: an older version, which does not know the kind, says it.
 """
@@ -43,14 +49,24 @@ from __future__ import annotations
 import os
 import time
 from binascii import b2a_base64
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from secrets import token_bytes
 from typing import Any, NamedTuple
 
 import orjson
 
-__all__ = ["Event", "FeedbackFields", "Logged", "Row", "new_request", "new_token", "now", "tie_chances"]
+__all__ = [
+    "Event",
+    "FeedbackFields",
+    "Logged",
+    "Row",
+    "logged_chances",
+    "new_request",
+    "new_token",
+    "now",
+    "tie_chances",
+]
 
 
 _URL = bytes.maketrans(b"+/", b"-_")
@@ -171,3 +187,16 @@ def tie_chances(scores: Sequence[float | None], tied: int) -> list[float | None]
     if places and tied != places:
         found[-places:] = [1.0 / tied if tied else None] * places
     return found
+
+
+def logged_chances(fields: Mapping[str, Any]) -> list[float | None] | None:
+    """The chance of each place of a ``rank`` event, over the random order of ties; None where the policy draws.
+
+    >>> fields = {"items": ["a", "b"], "scores": [0.5, 0.5], "propensities": 1.0, "policy": "ucb1", "tie": 2}
+    >>> logged_chances(fields), logged_chances(fields | {"policy": "fixed"})
+    ([0.5, 0.5], [1.0, 1.0])
+    """
+    chances = fields["propensities"]
+    if chances == 1.0 and "tie" in fields and fields["policy"] != "fixed":  # where equal indices do not mean chance
+        return tie_chances(fields["scores"], fields["tie"])
+    return [chances] * len(fields["items"]) if isinstance(chances, int | float) else chances

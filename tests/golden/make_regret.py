@@ -23,8 +23,9 @@ import reference
 from hellinger import families, policies
 
 TARGET = Path(__file__).with_name("regret.json")
-DRAWN = ("thompson", "laplace-thompson", "epsilon-greedy", "uniform")
+DRAWN = ("thompson", "laplace-thompson", "epsilon-greedy", "uniform", "ids", "exp3", "exp3s", "rexp3")
 LEARNED = ("cold-start",)  # a prior found by iteration has no exact arithmetic
+ORDERED = ("constant-space", "empirical-imed", "empirical-kl-ucb")  # sums and pulls do not determine what is played
 
 Index = Callable[[tuple[int, ...], tuple[int, ...], int], Sequence[float]]
 
@@ -58,7 +59,7 @@ def main() -> None:
     """Compute every figure."""
     records = []
     for name, entry in policies.available().items():
-        if name in DRAWN + LEARNED:
+        if name in DRAWN + LEARNED + ORDERED:
             continue
         for means, rounds, initial in PROBLEMS:
             arguments = {"horizon": rounds} if "horizon" in entry.parameters else {}

@@ -38,29 +38,29 @@ def demo(
         int | None,
         typer.Option(help="Play so many pages over HTTP, print how the variants stand, and stop.", parser=whole(0)),
     ] = None,
-    items: Annotated[int, typer.Option(help="Items in the catalogue.", parser=whole(1, 10**7))] = 10_000,
+    items: Annotated[int, typer.Option(help="Items in the catalogue.", parser=whole(1, 10**7))] = 5_000,
     variants: Annotated[
         str | None,
-        typer.Option(help="Algorithms that share the traffic; the paper's three and cold-start by default."),
+        typer.Option(help="Algorithms that share the traffic; the paper's three and ours by default."),
     ] = None,
     days: Annotated[
         float | None, typer.Option(help="Simulated days played before it opens; 60, or none with --headless.")
     ] = None,
-    visits: Annotated[float, typer.Option(help="Pages in each of those days.")] = 1250.0,
+    visits: Annotated[float, typer.Option(help="Pages in each of those days.")] = 750.0,
     rate: Annotated[float, typer.Option(help="Pages a second from then on.")] = 2.0,
     seed: Annotated[int, typer.Option(help="What users and clicks are drawn from.", parser=whole(0))] = 0,
     json: JsonFlag = False,
 ) -> None:
     """Watch algorithms share the traffic of a made-up site: two months at once, then live on a page.
 
-    A service on an embedded database (a temporary one, unless you --keep it), 10,000 items of which nobody knows the
-    click rates, and users who visit, look and click. Two months are played in seconds, through the code that serves
-    requests, only faster than the clock; then the page opens and goes on live until Ctrl-C.
+    A service on an embedded database (a temporary one, unless you --keep it), 5,000 items in stories, of which nobody
+    knows the click rates, and readers with tastes who visit, look and click. Two months are played in seconds, through
+    the code that serves requests, only faster than the clock; then the page opens and goes on live until Ctrl-C.
 
     For scripts: hellinger demo --headless 200 --json
     """
     with needs_extra("serve"):
-        from hellinger.traffic.demo import OURS, PAPER, Demo, Scene
+        from hellinger.traffic.demo import OURS, PAPER, PERSONAL, Demo, Scene
     past = days if days is not None else (60.0 if headless is None else 0.0)
     scene = Scene(items=items, days=past, visits=visits, rate=rate, seed=seed).check()
     note = "nothing was kept: --keep FOLDER keeps the database, to go on from"
@@ -70,7 +70,8 @@ def demo(
         made = Demo(folder, scene, variants=variants)
         if variants is None and not json:
             paper = f"{', '.join(PAPER[:-1])} and {PAPER[-1]}"
-            console.print(f"{paper} are the paper's, {OURS} is ours", highlight=False, soft_wrap=True)
+            ours = f"{OURS} is ours, {PERSONAL[0]} is the same for who is asking"
+            console.print(f"{paper} are the paper's; {ours}", highlight=False, soft_wrap=True)
         if past and not made.begun:
             _fast_forward(made, quiet=json)
         readout = _run(made, port, headless, quiet=json)

@@ -43,6 +43,13 @@ def evaluate(
     service: Annotated[
         str | None, typer.Option(help="Address of a running service, whose log is fetched instead of a file.")
     ] = None,
+    variants: Annotated[
+        bool,
+        typer.Option(
+            "--variants",
+            help="Each variant on all traffic, and checked against its own. Of a file made by export --retrace always.",
+        ),
+    ] = False,
     key: Annotated[str | None, typer.Option(envvar="HELLINGER_KEY", help="API key for the service.")] = None,
     seeds: Annotated[
         int, typer.Option(help="Shuffles that learning policies are played on.", parser=whole(1, 1000))
@@ -71,10 +78,13 @@ def evaluate(
     hellinger evaluate log.parquet --scores my-model.csv
 
     hellinger evaluate --service http://127.0.0.1:8000 --scores my-model.csv --json
+
+    hellinger evaluate --service http://127.0.0.1:8000 --variants
     """
     require((log is None) != (service is None), "a log or --service, and not both", log=log, service=service)
     chosen, tables = split_specs(policies), list(scores or ())
-    require(bool(chosen or tables), "--policies or --scores says what to evaluate", policies=policies, scores=tables)
+    given = bool(chosen or tables or variants)
+    require(given, "--policies, --scores or --variants says what to evaluate", policies=policies, scores=tables)
     with needs_extra("lab"):  # now, not after the last play
         import polars  # noqa: F401
 
@@ -84,7 +94,11 @@ def evaluate(
         from hellinger.evaluate.study import evaluate_log
     where = f"finished plays are in {out}, and the same command goes on from there"
     note = where if out is not None else "nothing was kept: --out FOLDER keeps finished plays, to go on from"
-    with keeping(note), _file(log, service, key) as path, tracked("evaluating", quiet=json) as progress:
+    with (
+        keeping(note),
+        _file(log, service, key, retrace=variants) as path,
+        tracked("evaluating", quiet=json) as progress,
+    ):
         found = evaluate_log(
             path,
             policies=chosen,
@@ -105,13 +119,13 @@ def evaluate(
 
 
 @contextmanager
-def _file(log: Path | None, service: str | None, key: str | None) -> Iterator[Path]:
+def _file(log: Path | None, service: str | None, key: str | None, *, retrace: bool) -> Iterator[Path]:
     if log is not None:
         yield log
         return
     assert service is not None
     with tempfile.TemporaryDirectory() as folder, reached(service, key) as client:
-        path = client.export_file(Path(folder, "service.parquet"))
+        path = client.export_file(Path(folder, "service.parquet"), retrace=retrace)
         if path.stat().st_size == 0:
             raise InputError(f"the service at {service} has no rankings")
         yield path
@@ -128,6 +142,10 @@ def _show(study: Study) -> None:
         console.print(f"[yellow]note:[/] {escape(note)}", highlight=False)
     for answer in study.fixed:
         _show_fixed(answer)
+    for check in study.checks:
+        console.print(
+            f"[{'red' if check.agrees is False else 'green'}]self-check:[/] {escape(check.sentence)}", highlight=False
+        )
     if not study.learned:
         return
     table = Table(title="\nPolicies that learn, played on the log", box=None, header_style="bold", title_justify="left")

@@ -37,6 +37,9 @@ _Begin = Annotated[
     str, typer.Option(help="New variants begin 'empty', or from the 'common' counts of all variants so far.")
 ]
 _Why = Annotated[str, typer.Option(help="A note for readers of the log.")]
+_Shadow = Annotated[
+    str, typer.Option("--shadow", help="Candidates that rank unseen, as in 'new = kl-ucb(c=3)', instead of a share.")
+]
 
 
 @experiment.command()
@@ -100,6 +103,7 @@ def start(
     holdout: Annotated[str, typer.Option(help="A variant that does not learn: 'uniform' or 'fixed' order.")] = "",
     holdout_share: Annotated[float, typer.Option(help="Of the experiment's traffic.", min=0, max=1)] = 0.05,
     guardrail: Annotated[str, typer.Option(help="A kind of feedback to watch, as 'hide'.")] = "",
+    shadow: _Shadow = "",
     begin: _Begin = "empty",
     why: _Why = "",
     url: _Url = _HERE,
@@ -118,6 +122,7 @@ def start(
             name,
             named_specs(variants),
             weights=_weights(weights) if weights else None,
+            shadows=named_specs(shadow) if shadow else None,
             share=share,
             holdout_share=holdout_share,
             **asked,
@@ -141,11 +146,12 @@ def ramp(
 
 @experiment.command()
 def add(
-    variant: Annotated[str, typer.Argument(help="Name of the new variant, or of one that gets another policy.")],
+    variant: Annotated[str, typer.Argument(help="Name of the new variant, or of one that gets another policy.")] = "",
     policy: Annotated[
         str, typer.Argument(help="Its policy, as in 'hellinger-ucb(c=0.3)'; its name if not given.")
     ] = "",
     weight: Annotated[float, typer.Option(help="Its weight, beside those of the others.", min=0)] = 1.0,
+    shadow: _Shadow = "",
     begin: _Begin = "empty",
     name: _Name = _MAIN,
     why: _Why = "",
@@ -153,9 +159,20 @@ def add(
     key: _Admin = None,
     json: JsonFlag = False,
 ) -> None:
-    """Add a variant to the traffic; 'uniform' and 'fixed' are policies that do not learn, for a holdout."""
+    """Add a variant to the traffic, or a shadow; 'uniform' and 'fixed' are policies that do not learn.
+
+    A shadow ranks what the variants rank, unseen, and learns from what they show.
+    """
     from hellinger.experiment.names import full_name
 
+    if bool(variant) == bool(shadow):
+        raise typer.BadParameter("give the name of a variant, or --shadow, and not both")
+    if shadow:
+        with needs_extra("serve"):
+            from hellinger.engine.settings import named_specs
+        with reached(url, key) as client:
+            _print_phases(client.change_experiment(name, shadows=named_specs(shadow), why=why), json)
+        return
     asked: dict[str, Any] = {"variants": {variant: policy or variant}, "begin": begin, "why": why}
     _change(url, key, json, name, lambda phase: phase.weights | {full_name(name, variant): weight}, **asked)
 
@@ -169,7 +186,14 @@ def stop(
     key: _Admin = None,
     json: JsonFlag = False,
 ) -> None:
-    """Stop a variant: the others share its traffic by their weights."""
+    """Stop a variant, whose traffic the others share by their weights; or a shadow."""
+    from hellinger.experiment.names import full_name
+
+    with reached(url, key) as client:
+        shadow = full_name(name, variant)
+        if shadow in client.phases(name)[-1].shadows:
+            _print_phases(client.change_experiment(name, shadows={shadow: None}, why=why), json)
+            return
 
     def others(phase: ExperimentPhase) -> dict[str, float]:
         stopped = _known(name, variant, phase)
@@ -180,15 +204,21 @@ def stop(
 
 @experiment.command()
 def promote(
-    variant: Annotated[str, typer.Argument(help="The variant that is to have all traffic.")],
+    variant: Annotated[str, typer.Argument(help="The variant or shadow that is to have all traffic.")],
+    weight: Annotated[float, typer.Option(help="Not all: so much, beside the weights of the others.", min=0)] = 0.0,
     name: _Name = _MAIN,
     why: _Why = "",
     url: _Url = _HERE,
     key: _Admin = None,
     json: JsonFlag = False,
 ) -> None:
-    """Give a variant all traffic of its experiment: that one is decided."""
-    _change(url, key, json, name, lambda phase: {_known(name, variant, phase): 1.0}, why=why)
+    """Give a variant all traffic of its experiment: that one is decided. A shadow keeps what it has learned."""
+
+    def chosen(phase: ExperimentPhase) -> dict[str, float]:
+        own = _known(name, variant, phase)
+        return phase.weights | {own: weight} if weight else {own: 1.0}
+
+    _change(url, key, json, name, chosen, why=why)
 
 
 @experiment.command()
@@ -229,8 +259,9 @@ def _weights(text: str) -> dict[str, float]:
 def _known(name: str, variant: str, phase: ExperimentPhase) -> str:
     from hellinger.experiment.names import full_name
 
-    if (full := full_name(name, variant)) not in phase.variants:
-        raise typer.BadParameter(f"the variant must be one of {', '.join(phase.variants)}, but got {variant!r}")
+    known = {**phase.variants, **phase.shadows}
+    if (full := full_name(name, variant)) not in known:
+        raise typer.BadParameter(f"the variant must be one of {', '.join(known)}, but got {variant!r}")
     return full
 
 
@@ -251,7 +282,8 @@ def _print_experiments(experiments: Sequence[ExperimentSummary], json: bool) -> 
 def _shares(plan: ExperimentSummary | ExperimentPhase) -> str:
     whole = sum(plan.weights.values())
     shares = ", ".join(f"{name} {plan.weights[name] / whole:.1%}" for name in plan.variants)
-    return f"{shares} ({plan.split})"
+    shadows = "".join(f", shadow {name}" for name in plan.shadows)
+    return f"{shares} ({plan.split}){shadows}"
 
 
 def _print_phases(phases: Sequence[ExperimentPhase], json: bool) -> None:
@@ -299,7 +331,24 @@ def experiment_table(raw: Mapping[str, Any]) -> Group:
         lines += [Text(), Text(note, style="dim")]
     if raw["guardrail"] is not None:
         lines += [Text(), _guardrail_table(raw["guardrail"])]
+    for row in raw.get("shadows", ()):
+        lines += [Text(), *_shadow_lines(row)]
     return Group(*lines)
+
+
+def _shadow_lines(row: Mapping[str, Any]) -> list[Text]:
+    """What there is to say of a shadow."""
+    head = Text.assemble("shadow ", (row["shadow"], "cyan"), f" ({row['policy']}): ", (row["sentence"], "bold"))
+    if not row["settled_requests"]:
+        return [head]
+    share = "" if row["share"] is None else f" ({row['share']:.0%} of all)"
+    told = (
+        f"It ranked {row['requests']:,} rankings{share}; {row['same']:.0%} of what was shown it would have shown too."
+    )
+    if row["rate"] is None:
+        return [head, Text(told)]
+    rate = f"Rate {row['rate']:.3%} ({row['low']:.3%} … {row['high']:.3%}), of what was shown {row['logged']:.3%}."
+    return [head, Text(told), Text(rate), Text(f"It rests on: {row['assumption']}.", style="dim")]
 
 
 def _guardrail_table(guardrail: Mapping[str, Any]) -> Table:

@@ -11,14 +11,16 @@ from typing import IO, TYPE_CHECKING, Annotated
 
 import typer
 
-from hellinger.cli._app import app
+from hellinger.cli._app import app, progress_console
 from hellinger.cli._interrupt import discarding, keeping
 from hellinger.cli.log import DEFAULT, Database, opened
 from hellinger.cli.simulate import tracked
 from hellinger.errors import InputError, needs_extra, require
 
 if TYPE_CHECKING:
+    from hellinger.evaluate.retrace import Retrace
     from hellinger.serve.export import Format
+    from hellinger.store import Store
 
 __all__ = ["export"]
 
@@ -30,6 +32,17 @@ def export(
     since: Annotated[str | None, typer.Option(help="Only rankings from this time on: 2026-01-31T12:00:00Z.")] = None,
     until: Annotated[str | None, typer.Option(help="Only rankings before this time.")] = None,
     contexts: Annotated[bool, typer.Option(help="Whether rows have the context of their ranking.")] = True,
+    retrace: Annotated[
+        bool,
+        typer.Option(
+            "--retrace",
+            help="Go through the whole log again for the chance of each place by every variant.",
+        ),
+    ] = False,
+    config: Annotated[
+        Path | None,
+        typer.Option(envvar="HELLINGER_CONFIG", help="With --retrace: the service's TOML file of settings."),
+    ] = None,
     output: Annotated[str, typer.Option(help="File to write; - for standard output.")] = "-",
 ) -> None:
     """Write what was shown and what came of it: a row for each item of each ranking.
@@ -39,6 +52,10 @@ def export(
 
     It works beside a running service, at a low priority, and with little memory however long the log is. GET
     /v1/export gives the same rows. A file appears under its name only when it is whole.
+
+    With --retrace rows have what no ranking has time for: the chances of policies that draw, as Thompson sampling,
+    and the chance over all variants that shared the traffic. The log is folded as the service did, by its settings
+    (--config, or the environment), and what comes out is compared with what was logged.
 
     hellinger export --format parquet --since 2026-01-01 --output january.parquet
 
@@ -57,7 +74,22 @@ def export(
         tracked("events read", compiles=False) as progress,
         _target(output, form) as out,
     ):
-        write(store, chosen, first, last, out, contexts=contexts, progress=progress)
+        again = _retraced(store, config) if retrace else None
+        write(store, chosen, first, last, out, contexts=contexts, retrace=again, progress=progress)
+    if again is not None:
+        progress_console.print(again.says, highlight=False)
+
+
+def _retraced(store: Store, config: Path | None) -> Retrace:
+    """A desk of the fold of the log before its first event, by the service's settings."""
+    from hellinger.engine.service import make_desk
+    from hellinger.engine.settings import Settings
+    from hellinger.evaluate.retrace import Retrace
+    from hellinger.ledger import recovery
+
+    settings = Settings.load(config)
+    ledger = recovery.recover(store, base=True, cache=settings.request_cache)
+    return Retrace(make_desk(settings, ledger, store.secret()), store.thread)
 
 
 def _time(name: str, text: str | None) -> int | None:

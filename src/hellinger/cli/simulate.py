@@ -50,7 +50,11 @@ def simulate(
         str, typer.Option(help="Policies, separated by commas; arguments in parentheses: 'kl-ucb(c=3)'.")
     ] = "hellinger-ucb,kl-ucb,ucb1",
     means: Annotated[
-        str, typer.Option(help="True means: '0.1,0.05', a law 'beta(1.6,100)x10000', or a file.")
+        str,
+        typer.Option(
+            help="True means: '0.1,0.05', a law 'beta(1.6,100)x10000', a file; or how they change: "
+            "'piecewise(arms=10,changes=5)', 'drift(arms=10,variation=1)', 'seasonal(arms=2,cycles=1.5)'."
+        ),
     ] = "0.1,0.05,0.05,0.05,0.02,0.02,0.02,0.01,0.01,0.01",
     problem: Annotated[
         str | None,
@@ -101,6 +105,11 @@ def simulate(
       hellinger simulate --means 'beta(1.6,100)x10000' --slots 20 --batch 10 --horizon 5000 --runs 10
 
       hellinger simulate --rewards table.csv --slots 3
+
+    Where means change, regret is against the best arm of the moment. Every policy can forget: by window=…, discount=…
+    or detect=….
+
+      hellinger simulate --means 'piecewise(arms=5,changes=4)' --policies 'kl-ucb,kl-ucb(detect=0.05),exp3s(changes=4)'
 
     With --problem every page is for a person and shows items; something is known of both. Rounds are pages, and regret
     is against an oracle that knows what each person likes.

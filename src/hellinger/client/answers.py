@@ -10,6 +10,8 @@ from typing import Any, Self
 __all__ = [
     "Added",
     "CalibrationClass",
+    "CheckedVariant",
+    "CheckedVariants",
     "CountRow",
     "Experiment",
     "ExperimentPhase",
@@ -22,6 +24,8 @@ __all__ = [
     "ItemHistory",
     "ItemHistoryColumn",
     "LearnedEffect",
+    "LearnedGroup",
+    "LearnedGroups",
     "LearnedModel",
     "LiveMessage",
     "NewItem",
@@ -33,6 +37,7 @@ __all__ = [
     "Rejected",
     "Series",
     "SeriesColumn",
+    "ShadowStanding",
     "Standing",
     "VariantStanding",
 ]
@@ -254,16 +259,45 @@ class VariantStanding(_Answer):
 
 
 @dataclass(frozen=True, slots=True)
+class ShadowStanding(_Answer):
+    """A candidate that ranks unseen: what it would have shown and earned, and whether it is safe to promote it.
+
+    ``same`` is the share of what was shown that it would have shown too; ``rate`` and its ends are None where there is
+    no answer, and the sentence says why.
+    """
+
+    shadow: str
+    policy: str
+    requests: int
+    settled_requests: int
+    share: float | None
+    same: float | None
+    same_place: float | None
+    logged: float | None
+    rate: float | None
+    low: float | None
+    high: float | None
+    lift_low: float | None
+    lift_high: float | None
+    safe: bool
+    unsupported: float | None
+    assumption: str
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
 class Experiment:
     """How the variants stand; ``raw`` is everything the service says of it."""
 
     variants: tuple[VariantStanding, ...]
     raw: Mapping[str, Any] = field(repr=False)
+    shadows: tuple[ShadowStanding, ...] = ()
 
     @classmethod
     def of(cls, raw: Mapping[str, Any]) -> Experiment:
         """The answer as it came."""
-        return cls(tuple([VariantStanding.of(row) for row in raw["variants"]]), raw)
+        shadows = tuple([ShadowStanding.of(row) for row in raw.get("shadows", ())])  # an older service has none
+        return cls(tuple([VariantStanding.of(row) for row in raw["variants"]]), raw, shadows)
 
     def __getitem__(self, variant: str) -> VariantStanding:
         for row in self.variants:
@@ -287,6 +321,7 @@ class ExperimentPhase(_Answer):
     traffic: float
     ended: bool
     requests: dict[str, int]
+    shadows: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,6 +343,7 @@ class ExperimentSummary(_Answer):
     phase: int
     phases: int
     requests: int
+    shadows: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -443,6 +479,48 @@ class LearnedModel:
         return cls(**plain)
 
 
+@dataclass(frozen=True, slots=True)
+class LearnedGroup:
+    """How many times the rate of the whole a group's is, with a 95 % interval, and what is behind it."""
+
+    group: tuple[str, ...]
+    """Names from broad to narrow; empty for items that share tags alone."""
+    tags: tuple[str, ...]
+    effect: float
+    low: float
+    high: float
+    items: int
+    impressions: float
+
+    @classmethod
+    def of(cls, raw: Mapping[str, Any]) -> LearnedGroup:
+        """The answer as it came."""
+        plain = {f.name: raw[f.name] for f in fields(cls)}
+        return cls(**plain | {"group": tuple(raw["group"]), "tags": tuple(raw["tags"])})
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedGroups:
+    """What a variant has learned of groups."""
+
+    variant: str
+    policy: str
+    rate: float
+    """Click rate of an item of which nothing is known: what effects are times of."""
+    shares: tuple[float, ...]
+    """Of the variance of click rates, how much lies between the groups of each level, broad to narrow."""
+    sentence: str
+    groups: tuple[LearnedGroup, ...]
+    """Those that stand out most."""
+
+    @classmethod
+    def of(cls, raw: Mapping[str, Any]) -> LearnedGroups:
+        """The answer as it came."""
+        shares = tuple([float(row["share"]) for row in raw["levels"]])
+        groups = tuple([LearnedGroup.of(row) for row in raw["groups"]])
+        return cls(raw["variant"], raw["policy"], raw["rate"], shares, raw["sentence"], groups)
+
+
 def _time(text: str | None) -> datetime | None:
     return None if text is None else datetime.fromisoformat(text)
 
@@ -483,3 +561,48 @@ class Positions:
         rows = tuple([Position.of(row) for row in raw["positions"]])
         rest = {f.name: raw[f.name] for f in fields(cls) if f.name != "positions"}
         return cls(**rest, positions=rows)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedVariant(_Answer):
+    """A variant estimated from the others' traffic, and measured, in reward of a place that they share."""
+
+    variant: str
+    rankings: int
+    others: int
+    shared: float
+    """Part of its places that the others show too."""
+    estimated: float | None
+    low: float | None
+    high: float | None
+    measured: float | None
+    measured_low: float | None
+    measured_high: float | None
+    agrees: bool | None
+    """Whether the two intervals have something in common; None where the log cannot tell."""
+    refusal: str
+    """Why it cannot; empty where it can."""
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedVariants:
+    """The last self-check of the log; ``running`` while a newer one is under way."""
+
+    state: str
+    at: datetime | None
+    since: datetime | None
+    """The first ranking that was gone through."""
+    rankings: int
+    chances: str
+    """How far the chances of what was shown can be trusted."""
+    reason: str | None
+    """Why the last one failed."""
+    variants: tuple[CheckedVariant, ...]
+
+    @classmethod
+    def of(cls, raw: Mapping[str, Any]) -> CheckedVariants:
+        """The answer as it came."""
+        plain = {name: raw[name] for name in ("state", "rankings", "chances", "reason")}
+        rows = tuple([CheckedVariant.of(row) for row in raw["variants"]])
+        return cls(**plain, at=_time(raw["at"]), since=_time(raw["since"]), variants=rows)

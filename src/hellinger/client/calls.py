@@ -14,6 +14,7 @@ import orjson
 
 from hellinger.client.answers import (
     Added,
+    CheckedVariants,
     CountRow,
     Experiment,
     ExperimentPhase,
@@ -23,6 +24,7 @@ from hellinger.client.answers import (
     Imported,
     Item,
     ItemHistory,
+    LearnedGroups,
     LearnedModel,
     NewItem,
     Outcome,
@@ -45,22 +47,25 @@ __all__ = [
     "health",
     "hide",
     "history",
+    "import_counts",
     "impressions",
     "item",
-]
-__all__ += [
-    "import_counts",
+    "learned_groups",
     "learned_models",
     "live",
     "page",
     "phases",
     "positions",
     "rank",
+    "self_check",
     "series",
     "start_experiment",
     "unhide",
+    "window",
 ]
-__all__ += ["window"]
+
+RETRACING = 3600.0
+"""Seconds to wait for the next rows of a log that is gone through again."""
 
 T = TypeVar("T")
 Resolution = Literal["minute", "hour", "day"]
@@ -281,6 +286,7 @@ def start_experiment(
     variants: Mapping[str, str],
     *,
     weights: Mapping[str, float] | None = None,
+    shadows: Mapping[str, str] | None = None,
     control: str | None = None,
     split: Literal["random", "sticky"] | None = None,
     placement: str | None = None,
@@ -294,11 +300,13 @@ def start_experiment(
 ) -> Call[tuple[ExperimentSummary, ...]]:
     """Start an experiment on its share of the traffic, of all or of a ``placement``; all experiments.
 
-    ``variants`` have a policy each. ``holdout``: a further variant that does not learn. ``begin``: variants begin with
-    no counts, or with the ``common`` ones of all variants so far. ``guardrail``: a kind of feedback to watch.
+    ``variants`` have a policy each; so do ``shadows``, which rank unseen. ``holdout``: a further variant that does not
+    learn. ``begin``: variants begin with no counts, or with the ``common`` ones of all variants so far. ``guardrail``:
+    a kind of feedback to watch.
     """
     body = {"name": name, "variants": dict(variants)} | _given(
         weights=weights,
+        shadows=shadows,
         control=control,
         split=split,
         placement=placement,
@@ -323,6 +331,7 @@ def change_experiment(
     *,
     variants: Mapping[str, str] | None = None,
     weights: Mapping[str, float] | None = None,
+    shadows: Mapping[str, str | None] | None = None,
     split: Literal["random", "sticky"] | None = None,
     control: str | None = None,
     guardrail: str | None = None,
@@ -334,11 +343,13 @@ def change_experiment(
     """Begin another phase of an experiment; all its phases.
 
     ``variants`` are policies of new variants, or other ones of those there are. ``weights`` are of every variant that
-    is to have traffic: others stop. ``after``: only if this phase, by its ``seq``, is still in force.
+    is to have traffic: others stop. ``shadows`` are policies of new shadows, None for one that ends; one with a weight
+    becomes a variant. ``after``: only if this phase, by its ``seq``, is still in force.
     """
     body = _given(
         variants=variants,
         weights=weights,
+        shadows=shadows,
         split=split,
         control=control,
         guardrail=guardrail,
@@ -389,9 +400,28 @@ def window(since: datetime | None, until: datetime | None) -> dict[str, str]:
     return {name: text for name, text in ends.items() if text is not None}
 
 
+def exported(form: str, since: datetime | None, until: datetime | None, *, retrace: bool) -> dict[str, str]:
+    """What is asked of an export."""
+    return {"format": form, **({"retrace": "true"} if retrace else {}), **window(since, until)}
+
+
 def learned_models(experiment: str = "main") -> Call[tuple[LearnedModel, ...]]:
     """What the models of an experiment's variants have learned, and how true their predictions were."""
     return Call("GET", f"{_at(experiment)}/models", lambda raw: tuple(map(LearnedModel.of, raw["models"])))
+
+
+def learned_groups(experiment: str = "main") -> Call[tuple[LearnedGroups, ...]]:
+    """What an experiment's variants have learned of groups: how much they tell, and which stand out most."""
+    return Call("GET", f"{_at(experiment)}/groups", lambda raw: tuple(map(LearnedGroups.of, raw["variants"])))
+
+
+def self_check(experiment: str = "main", *, begin: bool = True) -> Call[CheckedVariants]:
+    """Each variant estimated from the others' traffic, and what it earned itself; ``begin`` has an old check made anew.
+
+    The answer is of the last check and comes at once: ask again while its ``state`` is ``running``.
+    """
+    params = {} if begin else {"begin": "false"}
+    return Call("GET", f"{_at(experiment)}/self-check", CheckedVariants.of, params=params)
 
 
 def positions() -> Call[Positions]:

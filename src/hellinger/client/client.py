@@ -158,6 +158,8 @@ class Client:
     series = _blocking(calls.series)
     positions = _blocking(calls.positions)
     learned_models = _blocking(calls.learned_models)
+    learned_groups = _blocking(calls.learned_groups)
+    self_check = _blocking(calls.self_check)
     health = _blocking(calls.health)
     live = _blocking(calls.live)
 
@@ -213,17 +215,19 @@ class Client:
         form: Literal["jsonl", "parquet"] = "parquet",
         since: datetime | None = None,
         until: datetime | None = None,
+        retrace: bool = False,
     ) -> Path:
-        """The same rows as a file, of JSON lines or Parquet."""
+        """The same rows as a file, of JSON lines or Parquet; ``retrace``: with the chances of every variant."""
         path = Path(path)
-        with self._stream(form, since, until) as response, path.open("wb") as file:
+        with self._stream(form, since, until, retrace=retrace) as response, path.open("wb") as file:
             for part in response.iter_bytes():
                 file.write(part)
         return path
 
-    def _stream(self, form: str, since: datetime | None, until: datetime | None) -> _Stream:
-        params = {"format": form} | calls.window(since, until)
-        return _Stream(self._http, self._http.build_request("GET", "/v1/export", params=params))
+    def _stream(self, form: str, since: datetime | None, until: datetime | None, *, retrace: bool = False) -> _Stream:
+        params = calls.exported(form, since, until, retrace=retrace)
+        request = self._http.build_request("GET", "/v1/export", params=params, **_patience(self._http, retrace))
+        return _Stream(self._http, request)
 
 
 class _Stream:
@@ -322,6 +326,8 @@ class AsyncClient:
     series = _awaited(calls.series)
     positions = _awaited(calls.positions)
     learned_models = _awaited(calls.learned_models)
+    learned_groups = _awaited(calls.learned_groups)
+    self_check = _awaited(calls.self_check)
     health = _awaited(calls.health)
     live = _awaited(calls.live)
 
@@ -368,10 +374,12 @@ class AsyncClient:
         form: Literal["jsonl", "parquet"] = "parquet",
         since: datetime | None = None,
         until: datetime | None = None,
+        retrace: bool = False,
     ) -> Path:
-        """The same rows as a file, of JSON lines or Parquet."""
+        """The same rows as a file, of JSON lines or Parquet; ``retrace``: with the chances of every variant."""
         path = Path(path)
-        async with self._stream("/v1/export", {"format": form} | calls.window(since, until)) as response:
+        params = calls.exported(form, since, until, retrace=retrace)
+        async with self._stream("/v1/export", params, **_patience(self._http, retrace)) as response:
             with path.open("wb") as file:
                 async for part in response.aiter_bytes():
                     file.write(part)
@@ -399,16 +407,21 @@ class AsyncClient:
                     yield orjson.loads(line)
 
     @asynccontextmanager
-    async def _stream(self, path: str, params: dict[str, str]) -> AsyncIterator[httpx.Response]:
+    async def _stream(self, path: str, params: dict[str, str], **options: Any) -> AsyncIterator[httpx.Response]:
         """An answer read while it comes; an error before its first byte is the service's word."""
         try:
-            async with self._http.stream("GET", path, params=params) as response:
+            async with self._http.stream("GET", path, params=params, **options) as response:
                 if not response.is_success:
                     await response.aread()
                     raise ServiceError.of(response)
                 yield response
         except httpx.TransportError as error:
             raise UnreachableError(f"the answer must be read to its end, but broke off: {error}") from error
+
+
+def _patience(http: httpx.Client | httpx.AsyncClient, retrace: bool) -> dict[str, Any]:
+    """How long to wait for an export: a log that is gone through again may be long in coming."""
+    return {"timeout": httpx.Timeout(http.timeout.connect, read=calls.RETRACING)} if retrace else {}
 
 
 def _rows(response: httpx.Response) -> Iterator[dict[str, Any]]:

@@ -51,6 +51,8 @@ class Allocation(NamedTuple):
     window: int | None = None
     """Milliseconds in which feedback is learned; a ranking's reward is final then."""
     ended: bool = False
+    shadows: dict[str, str] = {}  # noqa: RUF012 - a field of a tuple, never changed
+    """Candidates that rank what the variants rank, unseen: policy of each, as a spec."""
 
     @classmethod
     def given(cls, settings: Settings) -> Allocation:
@@ -77,6 +79,7 @@ class Allocation(NamedTuple):
         variants: Mapping[str, str] | None = None,
         weights: Mapping[str, float] | None = None,
         control: str | None = None,
+        shadows: Mapping[str, str | None] | None = None,
         former: Mapping[str, str] | None = None,
         **others: Any,
     ) -> Allocation:
@@ -84,9 +87,15 @@ class Allocation(NamedTuple):
 
         ``variants`` are added to those there are, or replace their policies. ``weights`` are those of all variants that
         are to have traffic: others stop, and some that had stopped come back. Without them a new variant has weight 1.
+        ``shadows`` are added to those there are; one without a policy ends. A shadow with a weight becomes a variant.
         """
+        hidden = {**self.shadows, **(shadows or {})}
+        unknown = sorted(name for name, spec in hidden.items() if spec is None and name not in self.shadows)
+        require(not unknown, "a shadow that ends is one of those there are", unknown=unknown, shadows=[*self.shadows])
+        unseen = {name: spec for name, spec in hidden.items() if spec is not None}
         back = {name: spec for name, spec in (former or {}).items() if name in (weights or ())}
-        named = {**back, **self.variants, **(variants or {})}
+        shown = {name: spec for name, spec in unseen.items() if name in (weights or ())}
+        named = {**back, **self.variants, **shown, **(variants or {})}
         if weights is None:
             chosen = self.weights | {name: 1.0 for name in named if name not in self.weights}
         else:
@@ -98,6 +107,7 @@ class Allocation(NamedTuple):
             variants=kept,
             weights={name: chosen[name] for name in kept},
             control=self.control if control is None else control,
+            shadows={name: spec for name, spec in unseen.items() if name not in shown},
             **{field: value for field, value in others.items() if value is not None},
         )
         if control is None and allocation.control not in kept:
@@ -115,8 +125,10 @@ class Allocation(NamedTuple):
     def check(self) -> Allocation:
         """Return the allocation, or raise where nothing can be played by it."""
         require(len(self.variants) > 0, "a variant has traffic", variants=list(self.variants))
-        for spec in self.variants.values():
+        for spec in (*self.variants.values(), *self.shadows.values()):
             canonical(spec)
+        both = sorted(set(self.variants) & set(self.shadows))
+        require(not both, "a shadow is no variant with traffic", both=both)
         Split(self.weights)
         for field, allowed in (("split", ("random", "sticky")), ("learning", ("isolated", "shared"))):
             value = getattr(self, field)

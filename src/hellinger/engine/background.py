@@ -6,9 +6,10 @@ import os
 import subprocess
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 __all__ = ["start"]
@@ -21,14 +22,16 @@ NICE = 10
 """Steps of priority below the service, where processors are never idle."""
 
 
-def start(command: Sequence[str], database: str, **streams: Any) -> subprocess.Popen[bytes]:
+def start(
+    command: Sequence[str], database: str, *, environ: Mapping[str, str] = MappingProxyType({}), **streams: Any
+) -> subprocess.Popen[bytes]:
     """Start a command for this database. To be called in a thread: it takes the loop milliseconds otherwise.
 
     The address is in the environment, where its password is not seen by others. Polars has one thread: the other
     processors are for rankings. Where processors are never idle, the process goes on at a low priority.
     """
-    environ = os.environ | {"HELLINGER_DATABASE": database, "POLARS_MAX_THREADS": "1"}
-    process = subprocess.Popen(command, env=environ, stdin=subprocess.DEVNULL, **streams)
+    given = {"HELLINGER_DATABASE": database, "POLARS_MAX_THREADS": "1", **environ}
+    process = subprocess.Popen(command, env=os.environ | given, stdin=subprocess.DEVNULL, **streams)
     with suppress(OSError, AttributeError):  # from its first moment on: to import everything is much of its work
         os.sched_setscheduler(process.pid, os.SCHED_IDLE, os.sched_param(0))
         threading.Thread(target=_watch, args=[process], name="background", daemon=True).start()

@@ -11,6 +11,7 @@ import orjson
 
 from hellinger.engine.journal import pause
 from hellinger.engine.picture import Arranged, Picture, copies, differences, pictures
+from hellinger.engine.pools import SEGMENT_BYTES
 from hellinger.engine.service import Service
 from hellinger.engine.state import State
 from hellinger.errors import require
@@ -39,9 +40,10 @@ async def portrait(service: Service) -> AsyncIterator[bytes]:
     """
     desk, settings = service.desk, service.settings
     rules = {
-        "variants": desk.variants,
+        "variants": desk.pools.variants,
         "shared": sorted(desk.pools.shared),
         "enough": settings.segment_enough,
+        "segment_bytes": settings.segment_mb << 20,
         "positions": settings.positions,
         "leaving": list(desk.leaving),
         "totals": desk.ledger.series.totals,
@@ -53,12 +55,12 @@ async def portrait(service: Service) -> AsyncIterator[bytes]:
     for key in [(variant, segment) for variant, segment, _ in desk.pools.each()]:
         await service.journal.write(service.chores(), lasting=True)
         await service.catch_up()
-        if key[0] not in service.desk.variants:  # it has stopped meanwhile
+        if key[0] not in service.desk.pools.variants:  # it has stopped meanwhile
             continue
         room = await asyncio.to_thread(service.desk.pools.of(key[0]).room)
         await names.read(service.desk.ledger.catalogue)
         desk, at = service.desk, now()
-        if key[0] not in desk.variants:
+        if key[0] not in desk.pools.variants:
             continue
         while desk.state.dates.due(at):
             desk.state.expire(at)
@@ -67,7 +69,7 @@ async def portrait(service: Service) -> AsyncIterator[bytes]:
         for copy in copies(desk.pools, *key, room=room, names=names.now(desk.ledger.catalogue)):
             about = {
                 "seq": desk.ledger.seq,
-                "policy": desk.variants[key[0]],
+                "policy": desk.pools.variants[key[0]],
                 "model": None if model is None else model.digest(),
                 "at": at,
                 "pending": [
@@ -184,6 +186,7 @@ def _state(ledger: Ledger, rules: Mapping[str, Any], part: Mapping[str, Any]) ->
         segments=[part["pool"]["segment"]],
         shared=rules["shared"],
         enough=rules["enough"],
+        segment_bytes=rules.get("segment_bytes", SEGMENT_BYTES),
         positions=rules.get("positions", "none"),
         leaving=Leaving(*rules["leaving"]),
     )

@@ -7,7 +7,7 @@ import math
 import random
 import secrets
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from itertools import chain, islice
 from typing import Any
@@ -19,24 +19,29 @@ from hellinger.engine import learning as learned
 from hellinger.engine import positions as places
 from hellinger.engine.drafts import WRITER, Draft, DraftRow, FeedbackRow, Query, Sorted, item_draft, state_draft
 from hellinger.engine.draws import Draws
+from hellinger.engine.exploring import PLAIN, Exploring, Listed
 from hellinger.engine.feedback import classify, classify_seen
-from hellinger.engine.pools import Pools
+from hellinger.engine.pools import AT_ONCE, SEGMENT_BYTES, Pools
 from hellinger.engine.routing import Routing
+from hellinger.engine.shadowing import Owed, would_show
 from hellinger.engine.specs import ORDERS, canonical, draws
 from hellinger.engine.state import HOUR, State
 from hellinger.engine.warming import warm_policies
-from hellinger.events import Logged, new_request, new_token, tie_chances
+from hellinger.events import Logged, new_request, new_token
 from hellinger.experiment import Split
 from hellinger.ledger import MAIN, Floats, Ledger, Request, UnknownKindError, placed
 from hellinger.ledger.ledger import Placed
 from hellinger.ledger.looks import ties_of
 from hellinger.ledger.modelled import Modelled
-from hellinger.pool import Leaving, Ranked
+from hellinger.pool import Leaving
+from hellinger.pool.rows import plain
 
 __all__ = ["Desk"]
 
 FORGET = 1_000
-"""Items that are forgotten at once, while rankings wait: some milliseconds."""
+"""Items that are forgotten at once, while rankings wait: some milliseconds; fewer where each has very many counts."""
+LOGGED = 1_000
+"""Ids of ``exclude`` and of ``among`` that the event of a ranking has at most; ``asked`` says how many there were."""
 
 
 class Desk:
@@ -67,6 +72,8 @@ class Desk:
         Kinds of feedback that one ranking may have.
     random_share
         Share of rankings drawn uniformly at random, for evaluation offline.
+    exploring
+        Cheaper exploration of the other rankings; not of a policy that draws by itself, nor of an order without counts.
     forget_after
         Milliseconds after which an item that expired or was deleted leaves memory; None for never.
     positions
@@ -89,10 +96,12 @@ class Desk:
         weights: dict[str, float] | None = None,
         max_kinds: int = 16,
         random_share: float = 0.0,
+        exploring: Exploring = PLAIN,
         forget_after: int | None = None,
         positions: places.Setting = "learned",
         seed: int | None = None,
         enough: float | None = None,
+        segment_bytes: int = SEGMENT_BYTES,
         leaving: Leaving | None = None,
     ) -> None:
         self.counted = counted
@@ -100,13 +109,14 @@ class Desk:
         self.weights = weights or {}
         self.max_kinds = max_kinds
         self.random_share = random_share
+        self.exploring = exploring
         self.forget_after = forget_after
         self._forgetting = -1
         """The catalogue's version when items were last to be forgotten: one event at a time is on its way."""
         self.seed = secrets.randbits(64) if seed is None else seed
         self.leaving = (leaving or Leaving()).check()
         self.positions = positions
-        self._rules = counted, random_share, window, self.weights, enough, leaving, positions
+        self._rules = counted, random_share, exploring, window, self.weights, enough, leaving, positions
         split = split or Split(dict.fromkeys(variants, 1.0))
         self._salt = split.salt
         self._first = {
@@ -120,10 +130,19 @@ class Desk:
         """What is played where the log has no phase."""
         self._play(ledger)
         self.state = State(
-            ledger, dict(self.variants), shared=self._shared, enough=enough, leaving=leaving, positions=positions
+            ledger,
+            self.variants | self._hidden,
+            shared=self._shared,
+            hidden=set(self._hidden),
+            enough=enough,
+            segment_bytes=segment_bytes,
+            leaving=leaving,
+            positions=positions,
         )
         self.segments = set(ledger.segments)
         """Segments that have been asked for."""
+        self._owed: dict[tuple[str, str], Owed] = {}
+        """Looks that shadows are owed, by name and policy."""
         self.named: dict[str, dict[str, Any]] = {}
         """Rankings made under a name, not known to be in the log: their fields, by name."""
 
@@ -132,23 +151,81 @@ class Desk:
         phases: Mapping[str, Mapping[str, Any]] = {MAIN: self._first} | ledger.experiments
         self.routing = Routing(phases, self._salt)
         running = [phase for phase in phases.values() if not phase.get("ended")]
-        self.variants = {name: _known(spec, phase) for phase in running for name, spec in phase["variants"].items()}
-        """Of all running experiments, with their policies."""
+        self.variants, self.shadows, self._shared = self._running(running)
+        """Of all running experiments, with their policies; of each that has any, candidates that rank unseen; and who
+        learns from all rankings, shadows among them."""
         learning = {name: self._learning(phase) for phase in running for name in phase["variants"]}
-        self._shared = {name for name, how in learning.items() if how == "shared"}
-        """Variants that learn from all rankings."""
         self.versions = {name: _version(spec, learning[name], *self._rules) for name, spec in self.variants.items()}
         self._stochastic = {name for name, spec in self.variants.items() if draws(spec) and spec not in ORDERS}
+        explores = {name for name, spec in self.variants.items() if not draws(spec) and spec not in ORDERS}
+        self._exploring = {name: self.exploring if name in explores else PLAIN for name in self.variants}
+
+    @property
+    def _hidden(self) -> dict[str, str]:
+        """All shadows with their policies."""
+        return _joined(self.shadows)
 
     def _learning(self, phase: Mapping[str, Any]) -> str:
         learning: str = phase.get("learning", self._first["learning"])  # an older version did not write it
         return learning
 
+    def _running(
+        self, phases: Sequence[Mapping[str, Any]]
+    ) -> tuple[dict[str, str], dict[str, dict[str, str]], set[str]]:
+        """The variants of these phases with their policies, shadows by experiment, and who learns from all rankings."""
+        variants = {name: _known(spec, phase) for phase in phases for name, spec in phase["variants"].items()}
+        shared = {name for phase in phases for name in phase["variants"] if self._learning(phase) == "shared"}
+        shadows = {
+            phase["name"]: {name: _known(spec, phase) for name, spec in its.items()}
+            for phase in phases
+            if (its := phase.get("shadows"))
+        }
+        return variants, shadows, shared | set(_joined(shadows))
+
     def _follow(self) -> None:
-        """Share traffic as the experiments of the log say by now."""
+        """Share traffic as the experiments of the log say by now.
+
+        Where new variants need pools of very many items, these are made first (:meth:`catch_up`), and until then
+        traffic is shared as before, as by a replica that has not got the event yet.
+        """
+        self.state.coming = None
+        if len(self.ledger.catalogue) > AT_ONCE:
+            phases = ({MAIN: self._first} | self.ledger.experiments).values()
+            variants, shadows, shared = self._running([phase for phase in phases if not phase.get("ended")])
+            hidden = _joined(shadows)
+            if self.pools.fresh(variants | hidden, shared):
+                self.state.prepare(variants | hidden, shared, set(hidden))
+                return
+        self._switch()
+
+    def _switch(self) -> None:
+        made, self.state.coming = self.state.coming, None
         self._play(self.ledger)
-        if self.pools.variants != self.variants or self.pools.shared != self._shared:
-            self.pools.set_variants(dict(self.variants), self._shared)
+        wanted = self.variants | self._hidden, frozenset(self._shared), frozenset(self._hidden)
+        if (self.pools.variants, self.pools.shared, self.pools.hidden) != wanted:
+            self.pools.set_variants(*wanted, made)
+            self._owed = {key: owed for key, owed in self._owed.items() if key in self._hidden.items()}
+
+    def catch_up(self) -> Iterator[None]:
+        """Let every pool look up what has changed, a slice at a time, and make those of variants to come."""
+        yield from self.pools.catch_up()
+        while (coming := self.state.coming) is not None:
+            try:
+                for _ in coming.catch_up():
+                    yield
+                    if self.state.coming is not coming:
+                        break
+            except Exception:
+                self.pools.failure = coming.failure
+                raise
+            if self.state.coming is coming and not coming.behind:
+                self._switch()
+
+    def finish(self) -> None:
+        """Look up what rankings do not wait for, all at once: for whoever drives a desk without a service beside it."""
+        if self.pools.stale or self.state.coming is not None:
+            for _ in self.catch_up():
+                pass
 
     @property
     def split(self) -> Split:
@@ -167,7 +244,7 @@ class Desk:
 
     def warm(self) -> None:
         """Have the kernels compiled that the first requests would wait for."""
-        warm_policies(set(self.variants.values()))
+        warm_policies({*self.variants.values(), *self._hidden.values()})
         for variant in self.variants:
             if len(real := self.pools.of(variant)):
                 real.rank(1)
@@ -185,22 +262,24 @@ class Desk:
         draws = Draws(self.seed, ledger.seq, state.made)
         state.made += 1
         experiment, phase, variant, chance, sticky = self.routing.choose(query, draws)
-        segment = query.segment or ""
+        segment, pool = query.segment or "", state.pools.of(variant)
         drawn = self.random_share > 0 and draws.random() < self.random_share
         propensities: float | list[float | None] | None = None
         asked = _asked(query)
-        tied, eligible = 0, None if asked else state.pools.of(variant).eligible
+        tied, eligible = 0, None if asked else pool.eligible
         chosen: list[Any] = []
         scores: Sequence[float | None] = []
-        if len(state.pools.of(variant)) == 0:
-            propensities = [] if self.random_share > 0 else None
-        elif self.random_share > 0:
-            ranked, propensities, eligible = self._explore(variant, query, drawn, draws)
-            chosen, scores = [one.id for one in ranked], [one.score for one in ranked]
+        explores, given = self.random_share > 0 or self._exploring[variant].more > 0, -1
+        if len(pool) == 0:
+            propensities = [] if explores else None
+        elif explores:
+            chosen, scores, propensities, found, given = self._explore(variant, query, drawn, draws)
+            eligible = eligible if found is None else found
         else:
-            filters = self._filters(variant, query)
-            asked_of: dict[str, Any] = {"seed": draws.word(), "context": query.context, **filters}
-            chosen, scores, tied = state.pools.pick(variant, segment, query.k, count=count, **asked_of)
+            filters = self.filters(variant, query) if asked else {}
+            chosen, scores, tied = state.pools.pick(
+                variant, segment, query.k, count=count, context=query.context, seed=draws.word(), **filters
+            )
             propensities = None if variant in self._stochastic else 1.0
         if math.inf in scores:  # which JSON has no word for
             scores = [None if score == math.inf else score for score in scores]
@@ -229,7 +308,10 @@ class Desk:
             "tie": tied,
             "eligible": eligible,
         }
-        fields |= asked
+        if asked:
+            fields |= asked
+        if given >= 0:
+            fields["explored"] = given + 1
         if ties := ties_of(fields):
             fields["ties"] = ties
         if query.context:
@@ -254,7 +336,7 @@ class Desk:
                 zoned=True,
                 ties=ties,
             )
-            state.open(rid, request, served=count and self.random_share == 0)
+            state.open(rid, request, served=count and not explores)
         return Draft.of(rid, "rank", at, fields)
 
     def open(self, drafts: Iterable[DraftRow]) -> None:
@@ -273,7 +355,12 @@ class Desk:
             self.ledger.slots_of(request)
             self.state.open(name, request, served=False)
 
-    def _filters(self, variant: str, query: Query) -> dict[str, Any]:
+    def explores(self, variant: str) -> Exploring:
+        """How a variant explores."""
+        return self._exploring[variant]
+
+    def filters(self, variant: str, query: Query) -> dict[str, Any]:
+        """What a query asks of the items, as a pool takes it."""
         filters: dict[str, Any] = {}
         slot_of = self.ledger.catalogue.slots.get
         if query.exclude:
@@ -287,31 +374,45 @@ class Desk:
 
     def _explore(
         self, variant: str, query: Query, drawn: bool, draws: Draws
-    ) -> tuple[list[Ranked], list[float | None] | None, int]:
-        """A ranking, the chance of each of its places, and the number eligible: a share of rankings is drawn."""
-        pool = self.pools.deciding(variant, query.segment or "")
-        filters = self._filters(variant, query)
-        word, model = draws.word(), self.pools.model(variant)
-        if model is None:
-            best, tied = pool.rank(query.k, seed=word, **filters), pool.tied
-        else:
-            given: dict[str, Any] = {"seed": word, "context": query.context, **filters}
-            chosen, scores, tied = self.pools.pick(variant, query.segment or "", query.k, count=False, **given)
-            best = [Ranked(slot, score, 0, 0) for slot, score in zip(chosen, scores, strict=True)]
-        some, eligible = pool.draw(query.k, random.Random(draws.word()), **filters)
-        if model is not None:
-            known = self._scores(model, [one.id for one in some], query.context).tolist()
-            some = [one._replace(score=score) for one, score in zip(some, known, strict=True)]
-        ranked = some if drawn else best
+    ) -> tuple[list[Any], list[float], list[float | None] | None, int | None, int]:
+        """A ranking and the chance of each of its places; the number eligible, and the place of one that follows."""
+        pool, how = self.pools.deciding(variant, query.segment or ""), self._exploring[variant]
+        asked = {"seed": draws.word(), "context": query.context, **self.filters(variant, query)}
+        chosen, scores, tied = self.pools.pick(variant, query.segment or "", query.k + how.more, count=False, **asked)
+        listed = Listed(scores, tied, query.k, how)
+        order, given = listed.order(draws)
+        ranked, values, eligible = [chosen[j] for j in order], [scores[j] for j in order], None
+        if self.random_share > 0:
+            some, eligible = pool.draw(query.k, random.Random(draws.word()), **self.filters(variant, query))
+            if drawn:
+                ranked, values, given = [one.id for one in some], [one.score for one in some], -1
+                if (model := self.pools.model(variant)) is not None:
+                    values = self.scores(model, ranked, query.context).tolist()
         if variant in self._stochastic:
-            return ranked, None, eligible
-        if not ranked:
-            return [], [], eligible
-        uniform, greedy = self.random_share / eligible, 1.0 - self.random_share
-        # a place of the best is filled by any item of its tie, each with the same chance
-        within = tie_chances([other.score for other in best], tied)
-        chances = zip(ranked, best, within, strict=True)
-        return ranked, [_mixed(uniform, greedy, one.score == other.score, p) for one, other, p in chances], eligible
+            return ranked, values, None, eligible, given
+        chances = listed.chances(values)
+        if ORDERS.get(self.variants[variant]) == "oldest":  # equal indices do not mean chance
+            chances = [float(one == other) for one, other in zip(ranked, chosen, strict=True)]
+        if eligible:
+            uniform, greedy = self.random_share / eligible, 1.0 - self.random_share
+            chances = [None if chance is None else uniform + greedy * chance for chance in chances]
+        return ranked, values, chances, eligible, given
+
+    def shadow(self, query: Query, made: Draft, at: int) -> Draft | None:
+        """What the shadows of its experiment would have shown instead of a ranking of this desk; None without any.
+
+        The log has the ranking. Shadows are asked as if it had not been made.
+        """
+        shadows = self.shadows.get(made.fields["experiment"])
+        request = self.state.find(made.event.key)
+        if not shadows or request is None or not request.items or request.phase != made.fields["phase"]:
+            return None
+        self.state.expire(at)
+        told = {}
+        for name, spec in shadows.items():
+            owed, filters = self._owed.setdefault((name, spec), Owed()), self.filters(name, query)
+            told[name] = would_show(self.state, (name, spec), query, made, request, filters, owed=owed, at=at)
+        return Draft.of(f"{made.event.key}/shadow!", "shadow", at, {"shadows": told, "writer": WRITER})
 
     # Feedback -----------------------------------------------------------------------------------------
 
@@ -360,7 +461,11 @@ class Desk:
         for variant, slot, gone in self.pools.departures():
             since = int(catalogue["since"][slot])
             fields = {"variant": variant, "id": catalogue.ids[slot], "since": since, "reason": gone.reason}
-            fields |= {"impressions": gone.impressions, "rewards": gone.rewards}
+            # as they were counted, not what they are worth by the curve of this moment
+            sources = self.pools.sources(variant)
+            n, s = self.ledger.sums([slot], variants=sources)
+            shown = float(n[0]) + self.state.overlay.shown(slot, sources)
+            fields |= {"impressions": plain(shown), "rewards": plain(float(s[0]))}
             drafts.append(Draft.of(f"leave/{variant}/{since}", "leave", at, fields))
         return [*drafts, *(self._forget(at) if expired else ())]
 
@@ -369,7 +474,8 @@ class Desk:
         catalogue = self.ledger.catalogue
         if self.forget_after is None or self._forgetting == catalogue.version:
             return []
-        first = np.fromiter(islice(catalogue.left.values(), FORGET), np.int64)
+        most = max(FORGET // 20, FORGET * 8 // max(8, len(self.ledger.counts)))
+        first = np.fromiter(islice(catalogue.left.values(), most), np.int64)
         first = first[catalogue["left_at"][first] <= at - self.forget_after]  # a clock that was wrong holds up none
         if not first.size:
             return []
@@ -428,14 +534,14 @@ class Desk:
             left = self.ledger.gone.get(variant, {})
             present = [slot for slot in slots if slot in pool]
             model = self.pools.model(variant)
-            found = pool.scores(present) if model is None else self._scores(model, present)
+            found = pool.scores(present) if model is None else self.scores(model, present)
             scores = dict(zip(present, found.tolist(), strict=True))
             for j, slot in enumerate(slots):
                 score, gone = scores.get(slot), left.get(slot)
                 out[j][variant] = {"impressions": n[j], "rewards": s[j], "score": score, "left": gone}
         return out
 
-    def _scores(self, model: Modelled, slots: Sequence[Any], context: dict[str, Any] | None = None) -> Floats:
+    def scores(self, model: Modelled, slots: Sequence[Any], context: dict[str, Any] | None = None) -> Floats:
         """Index of these items by a model, in a context; infinite for one that it does not know."""
         since = self.ledger.catalogue["since"][list(slots)]
         out, here = np.full(since.size, math.inf), model.pool.contains(since)
@@ -447,19 +553,19 @@ def _asked(query: Query) -> dict[str, Any]:
     """The filters of a query, as they are logged: another policy would have had them too."""
     asked: dict[str, Any] = {}
     if query.exclude:
-        asked["exclude"] = list(query.exclude)
+        asked["exclude"] = list(query.exclude[:LOGGED])
     if query.tags is not None:
         asked["tags"] = list(query.tags)
     if query.among is not None:
-        asked["among"] = list(query.among)
+        asked["among"] = list(query.among[:LOGGED])
+    if asked and (most := max(len(query.exclude), len(query.among or ()))) > LOGGED:
+        asked["asked"] = most
     return asked
 
 
-def _mixed(uniform: float, greedy: float, tied: bool, chance: float | None) -> float | None:
-    """The chance of a place, of which a share is drawn from all; None where the size of its tie is not known."""
-    if not tied:
-        return uniform
-    return None if chance is None else uniform + greedy * chance
+def _joined(shadows: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """Shadows of all experiments, with their policies."""
+    return {name: spec for its in shadows.values() for name, spec in its.items()}
 
 
 def _known(spec: str, phase: Mapping[str, Any]) -> str:

@@ -64,6 +64,7 @@ class Experiments:
         *,
         variants: Mapping[str, str],
         weights: Mapping[str, float] | None = None,
+        shadows: Mapping[str, str] | None = None,
         holdout: str | None = None,
         holdout_share: float = 0.05,
         begin: str = "empty",
@@ -74,7 +75,7 @@ class Experiments:
 
         ``holdout``: a further variant that does not learn, ``uniform`` or ``fixed``, with this share of its traffic.
         ``begin``: variants begin ``empty``, or from the ``common`` counts of all variants so far. For others see
-        :class:`Allocation`.
+        :class:`Allocation`; ``shadows`` are candidates that rank its traffic unseen.
         """
         await self._journal.look()
         check_name(name)
@@ -85,6 +86,7 @@ class Experiments:
             _full(name, weights) or dict.fromkeys(specs, 1.0),
             learning=own.learning,
             window=Allocation.given(own).window,
+            shadows=_full(name, shadows) or {},
         )
         require(set(allocation.weights) == set(specs), "every variant has a weight", weights=weights or {})
         given = {field: value for field, value in others.items() if value is not None}
@@ -110,9 +112,12 @@ class Experiments:
         why: str = "",
         variants: Mapping[str, str] | None = None,
         weights: Mapping[str, float] | None = None,
+        shadows: Mapping[str, str | None] | None = None,
         **changes: Any,
     ) -> bool:
         """Begin another phase of an experiment, on all replicas, unless nothing would change.
+
+        A shadow that is given a weight becomes a variant, and keeps what it has learned.
 
         False where another phase than ``after`` is in force, but for the one that was asked for, or where somebody else
         has begun one at this moment. For ``begin`` see :meth:`start`: it is about variants that are new.
@@ -132,14 +137,19 @@ class Experiments:
         if changes.get("control"):
             changes["control"] = full_name(name, changes["control"])
         former = {variant: spec for phase in phases for variant, spec in phase["variants"].items()}
-        specs, chosen = _full(name, variants), _full(name, weights)
-        allocation = before.changed(variants=specs, weights=chosen, former=former, **changes)
+        specs, chosen, unseen = _full(name, variants), _full(name, weights), _full(name, shadows)
+        allocation = before.changed(variants=specs, weights=chosen, shadows=unseen, former=former, **changes)
         if phases and allocation == in_force:
             return True
         if before is not in_force:
             return False
         self._require_room(name, allocation)
-        return await self._write(allocation, name, by, common=self._common(begin, allocation), why=why)
+        common = self._common(begin, allocation)
+        if allocation.learning == "isolated":  # a shadow has learned from all: it goes on from their counts
+            common += [
+                variant for variant in before.shadows if variant in allocation.variants and variant not in common
+            ]
+        return await self._write(allocation, name, by, common=common, why=why)
 
     async def end(self, by: str, name: str, *, after: int | None = None, why: str = "") -> bool:
         """End an experiment: its traffic is the main one's again, and its figures stay."""
@@ -153,7 +163,8 @@ class Experiments:
 
     def _require_room(self, name: str, allocation: Allocation) -> None:
         """Variants have good names, and no part of the traffic is given out twice, nor a variant's name."""
-        for variant in allocation.variants:
+        names = {*allocation.variants, *allocation.shadows}
+        for variant in names:
             check_variant(variant.removeprefix(f"{name}:") if name != MAIN else variant)
         others = {
             other: Allocation.of(phase)
@@ -168,16 +179,17 @@ class Experiments:
             rule = f"experiments share at most 1 of {where}"
             require(taken + allocation.share <= 1.0 + 1e-9, rule, share=allocation.share, taken=taken)
         for other, each in others.items():
-            both = sorted(set(each.variants) & set(allocation.variants))
+            both = sorted({*each.variants, *each.shadows} & names)
             require(not both, f"a variant is in one experiment (these are in {other!r})", variants=both)
 
     async def _write(self, allocation: Allocation, name: str, by: str, **more: Any) -> bool:
         ledger = self._ledger()
         place = ledger.phase_place  # before others can begin a phase: what was checked was checked against this one
         played = [Allocation.given(self._settings).variants]
-        played += [phase["variants"] for phase in ledger.experiments.values() if not phase.get("ended")]
+        for phase in ledger.experiments.values():
+            played += [] if phase.get("ended") else [phase["variants"], phase.get("shadows", {})]
         compiled = {canonical(spec) for variants in played for spec in variants.values()}
-        if new := set(map(canonical, allocation.variants.values())) - compiled:
+        if new := set(map(canonical, (*allocation.variants.values(), *allocation.shadows.values()))) - compiled:
             await asyncio.to_thread(warm_policies, new)  # rankings would wait for the compiler
         draft = allocation.draft(now(), after=place, by=by, name=name, **more)
         return await self._journal.write((draft,)) != [None]

@@ -19,6 +19,8 @@ class LeftItems:
     def __init__(self) -> None:
         self._group: dict[int, Group] = {}
         self._slots: dict[Group, set[int]] = {}
+        self._arrays: dict[Group, Slots] = {}
+        """The same in order, for groups that were asked for: feedback of one item asks for all of its group."""
 
     def __len__(self) -> int:
         return len(self._group)
@@ -36,6 +38,8 @@ class LeftItems:
             touched |= {before, group}
             if before == group:
                 continue
+            self._arrays.pop(before, None)
+            self._arrays.pop(group, None)
             if before:
                 del self._group[slot]
                 self._slots[before].discard(slot)
@@ -52,5 +56,10 @@ class LeftItems:
 
     def slots(self, group: Group, since: Slots) -> Slots:
         """Those that have left a group, oldest first: ``since`` has their places in the log."""
-        slots = np.array(list(self._slots.get(group, ())), np.int64)
-        return slots[np.argsort(since[slots])] if slots.size > 1 else slots
+        found = self._arrays.get(group)
+        if found is None:
+            slots = np.array(list(self._slots.get(group, ())), np.int64)
+            if not slots.size:
+                return slots
+            found = self._arrays[group] = slots[np.argsort(since[slots])]
+        return found

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from hellinger.engine.describing import LEFT, described
 from hellinger.engine.drafts import WRITER, Draft
 from hellinger.engine.specs import policy_of
 from hellinger.engine.state import State
-from hellinger.ledger import EXPIRED, HIDDEN, Columns, Floats, Slots, added
-from hellinger.policies import fit_prior, next_fit, tag_path
+from hellinger.ledger import EXPIRED, HIDDEN, Catalogue, Columns, Floats, Slots, added
+from hellinger.ledger.modelled import has_model
+from hellinger.policies import Prior, fit_prior, next_fit, tag_path
+from hellinger.policies.segments import LEAST_ROUNDS, SegmentLaw, drawn, fit_segments
 
-__all__ = ["Due", "due", "fit"]
+__all__ = ["Due", "SegmentColumns", "due", "fit"]
+
+
+class SegmentColumns(NamedTuple):
+    """The counts of one segment, as a fit needs them."""
+
+    name: str
+    columns: list[Columns]
+    late: Sequence[npt.NDArray[np.int32]]
 
 
 class Due(NamedTuple):
@@ -26,7 +37,6 @@ class Due(NamedTuple):
     """
 
     variant: str
-    segment: str
     after: int
     """Place in the log of the prior in force."""
     rounds: float
@@ -46,6 +56,16 @@ class Due(NamedTuple):
     late: Sequence[npt.NDArray[np.int32]] = ()
     """Impressions by zone of positions, where not all are worth one, in the order of the columns."""
     lacks: Floats | None = None
+    features: Mapping[int, str] | None = None
+    """What items are, by slot, where the variant's prior is to know it: the ledger's own, too."""
+    since: Slots = np.empty(0, np.int64)
+    """Where in the log each member began."""
+    gone: Slots = np.empty(0, np.int64)
+    """Items with features that have left, the last one first."""
+    segments: Sequence[SegmentColumns] = ()
+    """Those with impressions, the busiest first."""
+    law: SegmentLaw = SegmentLaw()
+    """What is in force of segments."""
 
 
 @lru_cache
@@ -63,20 +83,33 @@ def due(state: State) -> list[Due]:
         if not _learns_prior(pools.variants[variant]):
             continue
         sources = pools.sources(variant)
-        for segment in ("", *pools.segments(variant)):
-            rounds = ledger.rounds(variants=sources, segment=segment)
-            after, fields = ledger.priors.get((variant, segment), (0, {"rounds": 0.0}))
-            curve = ledger.curve[1].get("recounted", 0)
-            recounted = fields.get("curve", 0) != curve and rounds > 0
-            if rounds >= next_fit(fields["rounds"]) or recounted:
-                late = ledger.late_views(sources, segment) if pools.lacks is not None else []
-                wanted = _wanted(state, variant, segment, after, rounds, sources)
-                found.append(wanted._replace(curve=curve, late=late, lacks=pools.lacks))
+        rounds = ledger.rounds(variants=sources)
+        after, fields = ledger.priors.get((variant, ""), (0, {"rounds": 0.0}))
+        curve = ledger.curve[1].get("recounted", 0)
+        recounted = fields.get("curve", 0) != curve and rounds > 0
+        if rounds >= next_fit(fields["rounds"]) or recounted:
+            # a model counts an impression as one wherever it was, so its prior must be of such counts
+            lacks = None if has_model(pools.variants[variant]) else pools.lacks
+            late = ledger.late_views(sources) if lacks is not None else []
+            wanted = _wanted(state, variant, after, rounds, sources, lacks)
+            segments = _segments(state, sources, lacks is not None)
+            law = SegmentLaw.from_state(fields.get("segments"))
+            found.append(wanted._replace(curve=curve, late=late, lacks=lacks, segments=segments, law=law))
     return found
 
 
-def _wanted(state: State, variant: str, segment: str, after: int, rounds: float, sources: list[str]) -> Due:
-    ledger, catalogue, lacks = state.ledger, state.ledger.catalogue, state.pools.lacks
+def _segments(state: State, sources: list[str], positions: bool) -> list[SegmentColumns]:
+    ledger = state.ledger
+    rounds = {name: ledger.rounds(variants=sources, segment=name) for name in ledger.segments}
+    return [
+        SegmentColumns(name, ledger.views(sources, name), ledger.late_views(sources, name) if positions else [])
+        for name in sorted(rounds, key=lambda name: (-rounds[name], name))
+        if rounds[name] >= LEAST_ROUNDS
+    ]
+
+
+def _wanted(state: State, variant: str, after: int, rounds: float, sources: list[str], lacks: Floats | None) -> Due:
+    ledger, catalogue = state.ledger, state.ledger.catalogue
     states = catalogue["state"][: len(catalogue.ids)]
     groups = catalogue["group"][: len(catalogue.ids)].copy()
     there = states <= HIDDEN
@@ -84,18 +117,27 @@ def _wanted(state: State, variant: str, segment: str, after: int, rounds: float,
     members = np.flatnonzero(there)
     return Due(
         variant,
-        segment,
         after,
         rounds,
-        ledger.views(sources, segment),
+        ledger.views(sources),
         members,
         catalogue["tags"][members],
         list(catalogue.tags.values),
         np.flatnonzero(~there & (states <= EXPIRED) & (groups > 0)),
         groups,
         list(catalogue.groups.values),
-        lambda names: ledger.departed.of(names, sources, segment, lacks),
+        lambda names: ledger.departed.of(names, sources, "", lacks),
+        features=catalogue.features if state.pools.reads_features(variant) else None,
+        since=catalogue["since"][members],
+        gone=_gone(catalogue, ~there & (states <= EXPIRED)),
     )
+
+
+def _gone(catalogue: Catalogue, left: npt.NDArray[np.bool_]) -> Slots:
+    """Items with features that have left, the last one first, no more than are looked at."""
+    slots = np.flatnonzero(left)[:0] if not catalogue.features else np.flatnonzero(left)
+    slots = slots[np.argsort(-catalogue["left_at"][slots], kind="stable")][: 4 * LEFT]
+    return slots[[slot in catalogue.features for slot in slots.tolist()]] if slots.size else slots
 
 
 def fit(wanted: Due, at: int) -> Draft:
@@ -110,25 +152,49 @@ def fit(wanted: Due, at: int) -> Draft:
     items, departed = wanted.departed(paths + alone)
     where = {path: place for place, path in enumerate(paths + alone)}
     its = np.array([where[wanted.group_names[kind]] for kind in lost.tolist()], np.intp)[lost_places]
-    np.add.at(items, its, 1.0)
-    for column, more in zip(departed, _sums(wanted, wanted.left), strict=True):
+    left = _sums(wanted, wanted.left)
+    np.add.at(items, its, (left[0] > 0).astype(np.float64))  # one that was never shown tells nothing
+    for column, more in zip(departed, left, strict=True):
         np.add.at(column, its, more)
-    prior = fit_prior(s, n, groups=places, paths=paths + alone, departed=(items, *departed))
+    told = None
+    if wanted.features:
+        names = [wanted.group_names[group] for group in wanted.groups[wanted.gone].tolist()]
+        gone = _sums(wanted, wanted.gone)
+        told = described(wanted.features, wanted.members, wanted.since, wanted.gone, gone, names)
+    prior = fit_prior(s, n, groups=places, paths=paths + alone, departed=(items, *departed), features=told)
     fields = {
         "variant": wanted.variant,
-        "segment": wanted.segment,
+        "segment": "",
         "after": wanted.after,
         "rounds": wanted.rounds,
         "curve": wanted.curve,
         "prior": prior.state(),
         "writer": WRITER,
     }
-    return Draft.of(f"prior/{wanted.variant}/{wanted.segment}/{wanted.after}", "prior", at, fields)
+    law = _law(wanted, n, s, prior)
+    if law != SegmentLaw():
+        fields["segments"] = law.state()
+    return Draft.of(f"prior/{wanted.variant}//{wanted.after}", "prior", at, fields)
 
 
-def _sums(wanted: Due, slots: Slots) -> Columns:
-    n, s = added(((n[slots], s[slots]) for n, s in wanted.columns), slots.size)
-    for late in wanted.late:
-        if wanted.lacks is not None and len(late):
-            n -= late[slots] @ wanted.lacks
+def _law(wanted: Due, n: Floats, s: Floats, prior: Prior) -> SegmentLaw:
+    """What counts tell of segments; n and s are those of all traffic."""
+    if not wanted.segments:
+        return SegmentLaw()
+    counts = [_sums(wanted, wanted.members, each) for each in wanted.segments]
+    chosen = drawn(wanted.since, sum(int(np.count_nonzero(some_n)) for some_n, _ in counts))
+    some = [(np.flatnonzero((some_n > 0) & chosen), some_n, some_s) for some_n, some_s in counts]
+    place = np.repeat(np.arange(len(some)), [which.size for which, _, _ in some])
+    own_n, own_s = (np.concatenate([each[j][each[0]] for each in some]) for j in (1, 2))
+    which = np.concatenate([each[0] for each in some])
+    elsewhere = s[which] - own_s, n[which] - own_n
+    return fit_segments([each.name for each in wanted.segments], place, own_s, own_n, elsewhere, prior, wanted.law)
+
+
+def _sums(wanted: Due, slots: Slots, segment: SegmentColumns | None = None) -> Columns:
+    columns, late = (wanted.columns, wanted.late) if segment is None else (segment.columns, segment.late)
+    n, s = added(((some_n[slots], some_s[slots]) for some_n, some_s in columns), slots.size)
+    for each in late:
+        if wanted.lacks is not None and len(each):
+            n -= each[slots] @ wanted.lacks
     return np.maximum(n, s), s  # impressions may be worth less than what they earned: see the pool's index

@@ -23,14 +23,20 @@ class Worth:
     def __init__(self, lacks: Floats | None = None) -> None:
         self.lacks = lacks
         """None where each is worth one."""
-        self._known: dict[int, Floats] = {}
+        self._known: dict[int, tuple[Floats, float]] = {}
 
     def of(self, size: int) -> Floats:
         """The worth at each of so many positions; not to be changed."""
-        if size not in self._known:
+        return self.both(size)[0]
+
+    def both(self, size: int) -> tuple[Floats, float]:
+        """The same, and its sum."""
+        known = self._known.get(size)
+        if known is None:
             lacks = np.zeros(1) if self.lacks is None else np.concatenate([[0.0], self.lacks])
-            self._known[size] = 1.0 - lacks[zones_of(size) if self.lacks is not None else np.zeros(size, np.int64)]
-        return self._known[size]
+            worth = 1.0 - lacks[zones_of(size) if self.lacks is not None else np.zeros(size, np.int64)]
+            known = self._known[size] = worth, float(worth.sum())
+        return known
 
 
 _ONE = Worth()
@@ -47,12 +53,12 @@ class _Shown:
         self._more: list[tuple[array[int], Floats]] = []
         self._less: list[tuple[array[int], Floats]] = []
 
-    def add(self, slots: array[int], worth: Floats) -> None:
-        self.rounds += float(worth.sum())
+    def add(self, slots: array[int], worth: Floats, rounds: float) -> None:
+        self.rounds += rounds
         self._more.append((slots, worth))
 
-    def remove(self, slots: array[int], worth: Floats) -> None:
-        self.rounds -= float(worth.sum())
+    def remove(self, slots: array[int], worth: Floats, rounds: float) -> None:
+        self.rounds -= rounds
         self._less.append((slots, worth))
         if len(self._less) > _MOST:
             self._count()
@@ -97,10 +103,11 @@ class Overlay:
         """Count a ranking."""
         self.rankings[name] = ranking
         if ranking.counted and ranking.slots:
+            worth = self._worth(ranking)
             for key in _keys(ranking):
                 if key not in self._shown:
                     self._shown[key] = _Shown()
-                self._shown[key].add(ranking.slots, self._worth(ranking))
+                self._shown[key].add(ranking.slots, *worth)
 
     def remove(self, name: str) -> bool:
         """Count a ranking no longer, for the ledger does; whether it was here."""
@@ -108,8 +115,9 @@ class Overlay:
         if ranking is None:
             return False
         if ranking.counted and ranking.slots:
+            worth = self._worth(ranking)
             for key in _keys(ranking):
-                self._shown[key].remove(ranking.slots, self._worth(ranking))
+                self._shown[key].remove(ranking.slots, *worth)
         return True
 
     def look_up(self, slots_of: Callable[[Request], object]) -> None:
@@ -125,12 +133,17 @@ class Overlay:
         for name, ranking in rankings.items():
             self.add(name, ranking)
 
-    def _worth(self, ranking: Request) -> Floats:
-        return (self.worth if ranking.zoned else _ONE).of(len(ranking.slots))
+    def _worth(self, ranking: Request) -> tuple[Floats, float]:
+        return (self.worth if ranking.zoned else _ONE).both(len(ranking.slots))
 
     def rounds(self, variants: Iterable[str], segment: str = "") -> float:
         """What the impressions of some variants are worth, in one segment or in all traffic."""
         return sum(self._shown[key].rounds for name in variants if (key := (name, segment)) in self._shown)
+
+    def shown(self, slot: int, variants: Iterable[str]) -> int:
+        """How often some variants have shown an item, whatever that is worth."""
+        counted = [each for each in self.rankings.values() if each.counted and each.variant in variants]
+        return sum(each.slots.count(slot) for each in counted)
 
     def add_to(self, n: Floats, slots: Slots, variants: Iterable[str], segment: str = "") -> None:
         """Add what the impressions of these items are worth to an array."""

@@ -1,4 +1,4 @@
-"""A pool for each variant and each segment that has enough traffic, derived from ledger and overlay.
+"""A pool for each variant and each segment that is ranked by itself, derived from ledger and overlay.
 
 Items have their slots as ids in the pools, not their names.
 """
@@ -12,22 +12,34 @@ from typing import Any
 
 import numpy as np
 
+from hellinger.engine.describing import features_of
 from hellinger.engine.grouping import LeftItems
 from hellinger.engine.overlay import Overlay, Worth
 from hellinger.engine.positions import Setting, lacks_by
 from hellinger.engine.specs import ORDERS
 from hellinger.ledger import COMMON, EXPIRED, HIDDEN, SHOWN, Changes, Columns, Floats, Ledger, Request, Slots
-from hellinger.ledger.modelled import Modelled, split_model
+from hellinger.ledger.modelled import Modelled, has_model, split_model
 from hellinger.policies import Prior
+from hellinger.policies.segments import SegmentLaw
 from hellinger.pool import Departure, Leaving, Pool
+from hellinger.pool._within import Within
 from hellinger.pool.segments import enough_for
 
-__all__ = ["LEARN", "SLICE", "Pools"]
+__all__ = ["LEARN", "SEGMENT_BYTES", "SLICE", "Pools"]
 
 SLICE = 500
 """Items that a pool takes in at once, while rankings wait: a millisecond or two."""
+AT_ONCE = 2_000
+"""Items whose counts or priors are others by one event and are looked up at once; where there are more, in slices."""
 LEARN = 0.001
 """Seconds for which a model learns at once, while rankings wait."""
+TOUCHED = 8 * SLICE
+"""Items of all traffic that a segment's pool looks up at once: for each it does little."""
+SEGMENT_BYTES = 1 << 30
+ITEM_BYTES = 100
+"""What an item takes in a pool, about."""
+PRIORS = 8
+"""Items whose prior is worked out in the time that one is looked up in."""
 MANY = 20_000
 """Items whose counts are looked up later where more change at once, as by an import; rankings seldom show so many."""
 
@@ -35,10 +47,12 @@ MANY = 20_000
 class _Derived:
     """A pool, and the items that it has yet to look up in ledger and overlay."""
 
-    __slots__ = ("described", "groups", "number", "pending", "pool")
+    __slots__ = ("described", "groups", "later", "number", "pending", "pool", "waiting", "within")
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, within: Within | None = None) -> None:
         self.pool = pool
+        self.within = within
+        """What a segment's pool knows from the one of all traffic; None where its own counts are all that it has."""
         self.pending: list[Slots] = []
         self.described: set[int] = set()
         """Those of them whose tags, group or features are others."""
@@ -46,17 +60,64 @@ class _Derived:
         """Groups whose items that have left may have achieved something else than the pool knows."""
         self.number = 0
         """How many are pending, those counted twice that are there twice."""
+        self.later: list[Slots] = []
+        """Items whose counts alone are to be looked up: very many, and rankings do not wait for them."""
+        self.waiting = 0
+        """How many these are."""
 
     @property
     def behind(self) -> int:
-        """How much it has to look up: items and groups."""
-        return self.number + len(self.groups)
+        """How much it has to look up: items and groups, and items of all traffic."""
+        return self.number + len(self.groups) + self.waiting + self.pool.unsettled + self.touched
+
+    @property
+    def urgent(self) -> int:
+        """How much of it a ranking waits for: who is in the pool and what is shown; not what very many items count."""
+        return self.number + (len(self.groups) if len(self.groups) <= SLICE else 0)
+
+    @property
+    def touched(self) -> int:
+        """Items to be looked up in the pool of all traffic; those whose number is lost are pending from now on."""
+        if self.within is None:
+            return 0
+        touched = self.within.behind
+        if touched < 0:
+            self.expect_all()
+            return 0
+        return touched
+
+    def expect_all(self) -> None:
+        """Note that all items have changed."""
+        if self.within is not None:
+            self.within.skip()
+        self.expect(np.sort(np.array(self.pool.ids, np.int64)))
+
+    def lose(self, groups: Iterable[tuple[str, ...]]) -> None:
+        """Note that these groups may have lost others; a segment's pool knows groups from that of all traffic."""
+        if self.within is None:
+            self.groups.update(groups)
 
     def expect(self, slots: Slots, described: Iterable[int] = ()) -> None:
         """Note that these items have changed."""
         self.pending.append(slots)
         self.number += slots.size
         self.described.update(described)
+
+    def expect_later(self, slots: Slots) -> None:
+        """Note that the counts of these items have changed."""
+        if slots.size <= AT_ONCE:
+            self.expect(slots)
+        else:
+            self.later.append(slots)
+            self.waiting += slots.size
+
+    def take_later(self, most: int) -> Slots:
+        """Some of the items whose counts are to be looked up."""
+        some = self.later.pop()
+        if some.size > most:
+            self.later.append(some[most:])
+        self.waiting -= min(some.size, most)
+        return some[:most]
 
     def take(self, most: int) -> tuple[Slots, set[int]]:
         """About so many of the pending items, and those of them with others."""
@@ -85,6 +146,11 @@ class Pools:
     When many items change, a pool looks them up when it is next asked to rank, or in :meth:`catch_up`, a slice at a
     time: with many segments there are many pools, and rankings by one need not wait for all others.
 
+    No ranking shows an item that is gone, hidden or expired. What very many items count by one event (a new prior, a
+    new curve of positions, an import) takes effect in slices: until an item has had its turn it is ranked by what the
+    pool knew of it before, as a replica does that has not got the event yet. A pool with nothing left to look up equals
+    one made from the log, whatever was counted between two slices.
+
     Parameters
     ----------
     ledger, overlay
@@ -95,14 +161,22 @@ class Pools:
         Policy of each, as a spec.
     shared
         Variants that learn from the rankings of all, not from their own alone.
+    hidden
+        Those of them that rank unseen. Nobody waits for them: they look up what was shown when next asked to rank.
     enough
-        Impressions that a segment needs to be ranked by its own counts; see ``hellinger.pool.enough_for``.
+        Where a policy learns no prior: impressions that a segment needs to be ranked by its own counts; see
+        ``hellinger.pool.enough_for``. Others rank every segment by what the log has learned of segments.
+    segment_bytes
+        Memory that the pools of segments may take, about; the busiest segments have pools.
     leaving
         When an item leaves a variant's pools by itself, by the counts of all traffic.
     segments
         Segments that may have pools; all if not given.
     positions
         What an impression is worth at each position: as learned, one each, or as given.
+    coming
+        Variants that are to have pools, in slices (:meth:`catch_up`): they are not ranked by yet. If not given, all
+        have, at once.
     """
 
     def __init__(
@@ -113,10 +187,13 @@ class Pools:
         variants: dict[str, str],
         *,
         shared: Collection[str] = (),
+        hidden: Collection[str] = (),
         enough: float | None = None,
+        segment_bytes: int = SEGMENT_BYTES,
         leaving: Leaving | None = None,
         segments: Collection[str] | None = None,
         positions: Setting = "learned",
+        coming: Collection[str] | None = None,
     ) -> None:
         self.positions = positions
         overlay.set_worth(Worth(lacks_by(positions, ledger)))
@@ -125,10 +202,14 @@ class Pools:
         self.expired = expired
         self.variants = variants
         self.shared = frozenset(shared)
+        self.hidden = frozenset(hidden)
         self.enough = enough
+        self.segment_bytes = segment_bytes
         self.leaving = leaving
         self._only = segments
-        self._departing: dict[str, dict[int, Departure]] = {name: {} for name in variants}
+        self._departing: dict[str, dict[int, Departure]] = {
+            name: {} for name in (variants if coming is None else coming)
+        }
         """Items that have left a variant's pools by themselves, which the log does not know yet."""
         self._logged: set[tuple[str, int]] = set()
         """Those of them for which an event is on its way."""
@@ -138,23 +219,58 @@ class Pools:
         """Items of groups that are in no pool of a variant any more."""
         self._of: dict[tuple[str, str], _Derived] = {}
         """By variant and segment, ``""`` for all traffic."""
-        for variant in variants:
+        self._laws: dict[str, SegmentLaw] = {}
+        """What the log has learned of segments, by variant; of those whose policy learns a prior."""
+        for variant in variants if coming is None else coming:
             self._make(variant, "")
-            self._update(variant, "")
-        self.finish()
+        if coming is None:
+            self.finish()
 
-    def set_variants(self, variants: dict[str, str], shared: Collection[str]) -> None:
-        """Rank for these variants from now on; those that rank and learn as they did keep their pools."""
-        former, self.variants = self.variants, variants
+    @property
+    def behind(self) -> int:
+        """How much all pools together have to look up, but for what segments' pools look up when they rank."""
+        return sum(derived.behind - derived.touched for derived in self._of.values())
+
+    @property
+    def stale(self) -> bool:
+        """Whether a ranking made now would be by what some pool knew before."""
+        return any(derived.behind > derived.urgent for derived in self._of.values())
+
+    def fresh(self, variants: dict[str, str], shared: Collection[str]) -> set[str]:
+        """Those of these variants that need a new pool."""
         moved = self.shared ^ frozenset(shared)
-        self.shared = frozenset(shared)
-        same = {name for name, spec in variants.items() if former.get(name) == spec and name not in moved}
+        return {name for name, spec in variants.items() if self.variants.get(name) != spec or name in moved}
+
+    def set_variants(
+        self,
+        variants: dict[str, str],
+        shared: Collection[str],
+        hidden: Collection[str] = (),
+        made: Pools | None = None,
+    ) -> None:
+        """Rank for these variants from now on; those that rank and learn as they did keep their pools.
+
+        ``made`` has the pools of others.
+        """
+        same = variants.keys() - self.fresh(variants, shared)
+        shown = self.hidden.difference(hidden)
+        self.variants, self.shared, self.hidden = variants, frozenset(shared), frozenset(hidden)
         self._of = {key: derived for key, derived in self._of.items() if key[0] in same}
         self._departing = {name: self._departing[name] if name in same else {} for name in variants}
         self._logged = {(name, slot) for name, slot in self._logged if name in same}
+        self._laws = {name: law for name, law in self._laws.items() if name in same}
         for variant in variants:
-            if variant not in same:
+            if variant in same:
+                continue
+            if made is None:
                 self._make(variant, "")
+            else:
+                self._of |= {key: derived for key, derived in made._of.items() if key[0] == variant}
+                self._left[variant], self._departing[variant] = made._left[variant], made._departing[variant]
+                self._laws |= {name: law for name, law in made._laws.items() if name == variant}
+        for (variant, segment), derived in self._of.items():
+            if variant in shown:  # until now it looked everything up when it was asked
+                derived.pool.rounds = self._rounds(variant, segment)
 
     @property
     def lacks(self) -> Floats | None:
@@ -167,8 +283,12 @@ class Pools:
         """A variant's pool for all traffic, up to date."""
         return self._update(variant, "")
 
+    def as_it_is(self, variant: str) -> Pool:
+        """A variant's pool for all traffic, whatever it has yet to look up: for who only looks."""
+        return self._of[variant, ""].pool
+
     def deciding(self, variant: str, segment: str) -> Pool:
-        """The pool whose counts rank for this segment, up to date: its own once it has enough of them.
+        """The pool that ranks for this segment, up to date: its own where it is ranked by itself.
 
         While that has very many items to look up, all traffic's pool ranks instead: with many segments, rankings would
         wait for one pool after the other.
@@ -178,7 +298,9 @@ class Pools:
             return pool
         if (variant, segment) not in self._of:
             self._make(variant, segment)
-        return self._update(variant, segment) if self._of[variant, segment].number <= SLICE else pool
+        derived = self._of[variant, segment]
+        near = derived.touched <= TOUCHED and derived.number <= SLICE
+        return self._update(variant, segment) if near else pool
 
     def pick(
         self,
@@ -212,6 +334,37 @@ class Pools:
                 self._count_elsewhere(variant, segment, decides, names, self.overlay.worth.of(len(names)))
             self._collect(variant)
         return names, scores, tied
+
+    @contextmanager
+    def without(self, variant: str, ranking: Request) -> Iterator[Pool]:
+        """The pool whose counts rank for a ranking's segment, as if that one had not been made; then as it is again.
+
+        What it showed and has earned so far is taken back for the block. A model keeps what it has learned of it.
+        """
+        pool = self.deciding(variant, ranking.segment)
+        segment = ranking.segment if pool is not self._of[variant, ""].pool else ""
+        slots = np.array(self.ledger.slots_of(ranking), np.int64)
+        there = np.flatnonzero(slots >= 0)
+        slots = slots[there]
+        if not slots.size or self.variants[variant] in ORDERS:
+            yield pool
+            return
+        n, s = self.sums(variant, slots, segment)
+        if ranking.counted:
+            shown = (self.overlay.worth if ranking.zoned else Worth()).of(len(ranking.items))[there]
+        else:
+            shown = np.array([float(j in (ranking.seen or ())) for j in there.tolist()])
+        earned = np.array([ranking.earned(j) for j in there.tolist()])
+        rounds = pool.rounds
+        try:
+            with self._failing():
+                pool.set_counts(slots, np.maximum(n - shown, 0.0), np.maximum(s - earned, 0.0), skip_absent=True)
+                pool.rounds = max(rounds - float(shown.sum()), 0.0)
+            yield pool
+        finally:
+            with self._failing():
+                pool.set_counts(slots, n, s, skip_absent=True)
+                pool.rounds = rounds
 
     def model(self, variant: str) -> Modelled | None:
         """What ranks for a variant that has a model; None where counts do: it has none, or has very much to take in."""
@@ -260,14 +413,25 @@ class Pools:
                 yield variant, segment, self._update(variant, segment)
 
     def segments(self, variant: str) -> list[str]:
-        """Segments that are ranked by counts of their own."""
+        """Segments that are ranked by themselves."""
+        self.of(variant)  # how many items it has decides
         return [segment for segment in self.ledger.segments if self._decides(variant, segment)]
 
     def _decides(self, variant: str, segment: str) -> bool:
         if self._only is not None and segment not in self._only:
             return False
-        items = len(self._of[variant, ""].pool)
-        return self._rounds(variant, segment) >= enough_for(self.enough, items)
+        items, law = len(self._of[variant, ""].pool), self._laws.get(variant)
+        if law is None:
+            return self._rounds(variant, segment) >= enough_for(self.enough, items)
+        if not law.shifts or not self._rounds(variant, segment):
+            return False
+        most = self.segment_bytes // (ITEM_BYTES * max(1, items) * len(self._laws))
+        return any(name == segment for name, _ in law.shifts[:most])
+
+    def reads_features(self, variant: str) -> bool:
+        """Whether the prior of a variant's pools knows what items are: where it learns one, and has no model."""
+        pool = self._of[variant, ""].pool
+        return pool.policy.rule.learns_prior and not has_model(self.variants[variant])
 
     # Following the ledger -----------------------------------------------------------------------------
 
@@ -278,7 +442,7 @@ class Pools:
         if changes.items or changes.described:
             self.expect(np.array(sorted(changes.items | changes.described), np.int64), changes.described)
         for derived in self._of.values() if changes.departed else ():
-            derived.groups |= changes.departed
+            derived.lose(changes.departed)
         for (variant, segment), parts in changes.counted.items():
             counted = _distinct(parts)
             for learner in self._learners(variant):
@@ -295,11 +459,16 @@ class Pools:
         if lacks is self.lacks or (lacks is not None and self.lacks is not None and (lacks == self.lacks).all()):
             return
         self.overlay.set_worth(Worth(lacks))
+        self.recount()
+
+    def recount(self) -> None:
+        """Look all counts up again: impressions are worth something else."""
         catalogue = self.ledger.catalogue
-        self.expect(np.flatnonzero(catalogue["state"][: len(catalogue.ids)] <= HIDDEN))
+        there = np.flatnonzero(catalogue["state"][: len(catalogue.ids)] <= HIDDEN)
         for (variant, segment), derived in self._of.items():
+            derived.expect_later(there)
             derived.pool.rounds = self._rounds(variant, segment)
-            derived.groups |= {*self._left[variant].groups, *self.ledger.departed.items}
+            derived.lose({*self._left[variant].groups, *self.ledger.departed.items})
 
     def _forget(self, slots: Slots) -> None:
         """Let go of what is known of these slots at once: the items that have them now are others, or none."""
@@ -319,7 +488,7 @@ class Pools:
         touched = self._left[variant].note(slots, groups)
         for (name, _), derived in self._of.items() if touched else ():
             if name == variant:
-                derived.groups |= touched
+                derived.lose(touched)
 
     def expect(self, slots: Slots, described: Iterable[int] = ()) -> None:
         """Note that these items have changed, for every pool to look them up before it ranks."""
@@ -339,12 +508,13 @@ class Pools:
         """Let every pool look up what has changed, a slice at a time; rankings may be made between two slices."""
         for variant, segment in [(name, segment) for name in self.variants for segment in ("", *self.ledger.segments)]:
             key = variant, segment
-            if variant not in self.variants:  # it has stopped since the last slice
+            if (variant, "") not in self._of:  # it has stopped since the last slice, or is not to come
                 continue
             if segment and key not in self._of and self._decides(*key):
                 self._make(*key)
                 yield
-            while key in self._of and self._of[key].behind:
+            # what all traffic has touched can wait while it is little: the next ranking of the segment looks it up
+            while key in self._of and (self._of[key].touched > SLICE or self._of[key].behind > self._of[key].touched):
                 self._look_up(*key, SLICE)
                 yield
             model = None if segment else self.ledger.models.of.get(variant)
@@ -355,7 +525,7 @@ class Pools:
                 with self._failing():
                     model.catch_up(LEARN)
                 yield
-            if segment and key in self._of and self._rounds(*key) < self._least(variant):
+            if segment and key in self._of and not self._stays(*key):
                 del self._of[key]
 
     @contextmanager
@@ -372,9 +542,11 @@ class Pools:
         for _ in self.catch_up():
             pass
 
-    def _least(self, variant: str) -> float:
-        """Impressions below which a segment's pool is let go; half of what it needs to decide, that it lasts."""
-        return enough_for(self.enough, len(self._of[variant, ""].pool)) / 2
+    def _stays(self, variant: str, segment: str) -> bool:
+        """Whether a segment's pool is kept: with half the impressions that it needs to decide, that it lasts."""
+        if variant in self._laws:
+            return self._decides(variant, segment)
+        return self._rounds(variant, segment) >= enough_for(self.enough, len(self._of[variant, ""].pool)) / 2
 
     def _make(self, variant: str, segment: str) -> None:
         leaving, order = None if segment else self.leaving, ORDERS.get(self.variants[variant])
@@ -382,20 +554,23 @@ class Pools:
             pool = Pool(split_model(self.variants[variant])[0], leaving=leaving, learn="given", weighted=True)
         else:  # items without counts are all alike: their order is that of ties
             pool = Pool("ucb1", ties=order, leaving=leaving)
-        derived = self._of[variant, segment] = _Derived(pool)
+        within = pool.shrink_to(self._of[variant, ""].pool) if segment and variant in self._laws else None
+        derived = self._of[variant, segment] = _Derived(pool, within)
         self._set_prior(variant, segment)
         catalogue, size = self.ledger.catalogue, len(self.ledger.catalogue.ids)
         if not segment:
             self._left[variant] = LeftItems()
         state, group = catalogue["state"][:size], catalogue["group"][:size]
         derived.expect(np.flatnonzero((state <= HIDDEN) | ((state == EXPIRED) & (group > 0))))
-        derived.groups |= {*self._left[variant].groups, *self.ledger.departed.items}
+        derived.lose({*self._left[variant].groups, *self.ledger.departed.items})
         pool.rounds = self._rounds(variant, segment)
 
     def _update(self, variant: str, segment: str) -> Pool:
         derived = self._of[variant, segment]
-        while derived.behind or self.failure is not None:
-            self._look_up(variant, segment, derived.behind)
+        while derived.number or 0 < len(derived.groups) <= SLICE or derived.touched or self.failure is not None:
+            self._look_up(variant, segment, derived.urgent)
+        if variant in self.hidden:
+            derived.pool.rounds = self._rounds(variant, segment)
         return derived.pool
 
     def _look_up(self, variant: str, segment: str, most: int) -> None:
@@ -406,14 +581,22 @@ class Pools:
         with self._failing():
             if derived.number:
                 self._place(variant, segment, *derived.take(most))
-            else:
+            elif derived.touched and derived.within is not None:
+                derived.within.catch_up()
+            elif derived.groups:
                 self._set_departed(variant, segment, list(islice(derived.groups, most)))
+            elif derived.waiting:
+                self._place(variant, segment, derived.take_later(most), set())
+            else:
+                derived.pool.settle(PRIORS * most)
 
     def _place(self, variant: str, segment: str, slots: Slots, described: set[int]) -> None:
         """Take in the items that belong in a pool with their counts, take out others, hide what is not to be shown."""
         pool, catalogue = self._of[variant, segment].pool, self.ledger.catalogue
         gone, departing = self.ledger.gone.get(variant, {}), self._departing[variant]
         state = catalogue["state"][slots]
+        # a segment's pool knows features and groups from that of all traffic
+        reads = self._of[variant, segment].within is None and self.reads_features(variant)
         wanted = (state <= HIDDEN) & ~self.expired(slots)
         if departing:
             for slot in [slot for slot in slots.tolist() if slot in departing]:
@@ -435,12 +618,16 @@ class Pools:
             if other.size:
                 pool.retag(other, self._tags(other))
                 pool.regroup(other, self._groups(other))
+                if reads:
+                    pool.describe(other, features_of(catalogue.features, other))
             pool.set_counts(changed, *self.sums(variant, changed, segment))
         fresh = slots[wanted & ~here]
         if fresh.size:
             n, s = self.sums(variant, fresh, segment)
             since = catalogue["since"][fresh]
-            pool.add(fresh, n, s, tags=self._tags(fresh), group=self._groups(fresh), fresh=False, order=since)
+            features = features_of(catalogue.features, fresh) if reads else None
+            labels = {"tags": self._tags(fresh), "group": self._groups(fresh), "features": features}
+            pool.add(fresh, n, s, **labels, fresh=False, order=since)
         present = pool.contains(slots)  # a loaded one may have left at once
         hidden = state != SHOWN
         for which, change in ((hidden, pool.hide), (~hidden, pool.unhide)):
@@ -477,7 +664,8 @@ class Pools:
         whose = np.repeat(np.arange(len(groups)), sizes)
         np.add.at(n, whose, more_n)
         np.add.at(s, whose, more_s)
-        derived.pool.set_departed(groups, items + sizes, np.maximum(n, s), s)
+        np.add.at(items, whose, ((more_n > 0) | (more_s > 0)).astype(np.float64))  # who was never shown tells nothing
+        derived.pool.set_departed(groups, items, np.maximum(n, s), s)
         derived.groups.difference_update(groups)
 
     def _counting(self, variant: str, segment: str) -> Iterator[tuple[str, _Derived]]:
@@ -490,18 +678,36 @@ class Pools:
     def _set_counts(self, variant: str, segment: str, slots: Slots) -> None:
         """Let items of the pools, and the pools as a whole, have the counts that ledger and overlay say."""
         for each, derived in self._counting(variant, segment):
-            if slots.size > MANY:
+            if variant in self.hidden:
                 derived.expect(slots)
+            elif slots.size > MANY:
+                derived.expect_later(slots)
             elif slots.size:
                 derived.pool.set_counts(slots, *self.sums(variant, slots, each), skip_absent=True)
-            derived.pool.rounds = self._rounds(variant, each)
-            derived.groups |= self._left[variant].of(slots)
+            if variant not in self.hidden:
+                derived.pool.rounds = self._rounds(variant, each)
+            derived.lose(self._left[variant].of(slots))
         self._collect(variant)
 
     def _set_prior(self, variant: str, segment: str) -> None:
-        fitted, pool = self.ledger.priors.get((variant, segment)), self._of[variant, segment].pool
-        if fitted is not None and pool.policy.rule.learns_prior:  # the variant may have had another policy
-            pool.prior = Prior.from_state(fitted[1]["prior"])
+        fitted, derived = self.ledger.priors.get((variant, segment)), self._of[variant, segment]
+        if derived.within is not None:
+            self._obey(variant, segment)
+        elif derived.pool.policy.rule.learns_prior:  # the variant may have had another policy
+            if fitted is not None:
+                slowly = len(derived.pool) > AT_ONCE
+                derived.pool.set_prior(Prior.from_state(fitted[1]["prior"]), slowly=slowly)
+            if not segment:
+                self._laws[variant] = SegmentLaw.from_state(None if fitted is None else fitted[1].get("segments"))
+                for name, each in list(self._of):
+                    if name == variant and each:
+                        self._obey(variant, each)
+
+    def _obey(self, variant: str, segment: str) -> None:
+        """Let a segment's pool rank by what the log has learned of segments."""
+        derived, prior = self._of[variant, segment], self._of[variant, ""].pool.prior
+        if derived.within is not None and derived.within.set_law(self._laws[variant], segment, prior or Prior()):
+            derived.expect_all()
 
     # What the pools count -----------------------------------------------------------------------------
 
@@ -527,9 +733,8 @@ class Pools:
         return rounds + self.overlay.rounds(sources, segment)
 
     def _learners(self, variant: str) -> list[str]:
-        if variant == COMMON:
-            return list(self.variants)
-        return [name for name in self.variants if name == variant or name in self.shared]
+        there = [name for name in self.variants if (name, "") in self._of]
+        return there if variant == COMMON else [name for name in there if name == variant or name in self.shared]
 
     # Items that leave by themselves -------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ from hellinger.engine.drafts import WRITER, Draft
 from hellinger.ledger import Floats, Ledger
 from hellinger.ledger.looks import lacks_of
 
-__all__ = ["PositionCurve", "Setting", "draft", "due", "fit_curve", "lacks_by", "worth_of"]
+__all__ = ["PositionCurve", "Setting", "draft", "due", "fit_curve", "lacks_by", "looks_by", "worth_of"]
 
 Setting = str | Sequence[float]
 """``"learned"``, ``"none"``, or what an impression is worth at each position."""
@@ -116,6 +116,19 @@ def lacks_by(setting: Setting, ledger: Ledger) -> Floats | None:
     worth = ledger.curve[1].get("worth", ()) if setting == "learned" else setting
     lacks = lacks_of([float(each) for each in worth])
     return lacks if lacks.any() else None
+
+
+def looks_by(setting: Setting, ledger: Ledger, size: int) -> list[float]:
+    """How much each of so many positions is looked at, relative to the first: alike where nothing else is known.
+
+    Positions beyond those that are known are taken to be looked at as the last one.
+    """
+    looked: Sequence[float] = ()
+    if setting == "learned":
+        looked = ledger.curve[1]["looked"] if ledger.curve[1].get("worth") else ()
+    elif setting != "none":
+        looked = [float(each) for each in setting]
+    return [looked[min(j, len(looked) - 1)] for j in range(size)] if looked else [1.0] * size
 
 
 def due(ledger: Ledger) -> bool:

@@ -57,11 +57,13 @@ class Routing:
         self._key = blake2b(b"experiments/" + secret, digest_size=32).digest()
         self._placed: dict[str, list[tuple[float, _Track]]] = {}
         """Those of a placement, ``""`` for any, each with the end of its part of [0, 1)."""
+        self._shares: dict[str, dict[str, float]] = {}
         for name, phase in experiments.items():
             if phase.get("ended"):
                 continue
             own = secret if name == MAIN else secret + b"/" + name.encode()
             track = _Track(name, phase["seq"], Split(phase["weights"], salt=own), phase["split"] == "sticky")
+            self._shares[name] = {each: share for each, share in track.split.probabilities.items() if share > 0.0}
             if name == MAIN:
                 self.main = track
                 continue
@@ -76,6 +78,10 @@ class Routing:
         else:
             variant, chance = track.split.choose(draws)
         return Chosen(track.name, track.phase, variant, chance, track.sticky)
+
+    def shares(self, experiment: str) -> dict[str, float]:
+        """What part of an experiment's traffic each of its variants has; none of one that has ended."""
+        return self._shares.get(experiment, {})
 
     def _track(self, query: Query, draws: UniformSource) -> _Track:
         if query.user is None:

@@ -20,9 +20,11 @@ from hellinger.engine.counters import Counters
 from hellinger.engine.desk import Desk
 from hellinger.engine.drafts import Draft, FeedbackRow, Query, Sorted
 from hellinger.engine.experiments import Experiments
+from hellinger.engine.exploring import Exploring
 from hellinger.engine.feedback import points
 from hellinger.engine.journal import FAR, SLICE, Journal, NotAppliedError, explained, pause
 from hellinger.engine.settings import Settings
+from hellinger.engine.shadow_queue import ShadowQueue
 from hellinger.engine.snapshots import WORTH, Snapshots
 from hellinger.engine.state import HOUR
 from hellinger.errors import require
@@ -94,6 +96,7 @@ class Service:
             on_failure=self._begin_rebuild,
         )
         self.experiments = Experiments(settings, self.journal, lambda: self.desk.ledger)
+        self.shadows = ShadowQueue(lambda: self.desk, self.journal)
         self._rebuilding: asyncio.Task[None] | None = None
         self.rebuilt = 0
         """How often memory was made anew from the log."""
@@ -105,6 +108,7 @@ class Service:
         self._tasks = [
             asyncio.create_task(self._again(CHORES, self._keep_house), name="chores"),
             asyncio.create_task(self._again(CHORES, self.catch_up), name="catch up"),
+            asyncio.create_task(self.shadows.run(), name="shadows"),
         ]
         self._swept = time.monotonic()
 
@@ -177,7 +181,8 @@ class Service:
                 under_way.add_done_callback(lambda _: self._naming.pop(name))
             return await asyncio.shield(under_way)
         draft = self._rank(query)
-        await self.journal.write((draft,), lasting=True)
+        if await self.journal.write((draft,), lasting=True) and self.desk.shadows:  # not while the store is away
+            self.shadows.offer(query, draft)
         return {**draft.fields, "ranking_id": draft.event.key}
 
     def _rank(self, query: Query, name: str | None = None) -> Draft:
@@ -204,8 +209,11 @@ class Service:
         if known is None:
             draft = self._rank(query, name)
             known = draft.fields
-            if await self.journal.write((draft,), lasting=True) == [None]:
+            written = await self.journal.write((draft,), lasting=True)
+            if written == [None]:
                 known = await self._logged(name) or known
+            elif written and self.desk.shadows:
+                self.shadows.offer(query, draft)
         return {**known, "ranking_id": name}
 
     def _named(self, key: str) -> str:
@@ -427,7 +435,7 @@ class Service:
         desk = self.desk
         try:
             begun = time.perf_counter()
-            for _ in desk.pools.catch_up():
+            for _ in desk.catch_up():
                 await pause(begun)
                 if self.desk is not desk:
                     return
@@ -508,10 +516,12 @@ def make_desk(settings: Settings, ledger: Ledger, salt: bytes, *, seed: int | No
         weights=settings.weights,
         max_kinds=settings.max_kinds,
         random_share=settings.random_share,
+        exploring=Exploring(settings.near_ties, settings.next_share, settings.next_items),
         positions=settings.positions,
         forget_after=None if settings.forget_hours is None else round(settings.forget_hours * HOUR),
         seed=seed if settings.seed is None else settings.seed,
         enough=settings.segment_enough,
+        segment_bytes=settings.segment_mb << 20,
         leaving=leaving if leaving != Leaving() else None,
     )
     desk.warm()

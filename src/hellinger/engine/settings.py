@@ -8,6 +8,7 @@ value is text (a variable, a flag) one grammar reads it: ``none`` for no value, 
 from __future__ import annotations
 
 import difflib
+import json
 import os
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -133,6 +134,19 @@ class Settings(BaseModel):
     random_share: float = _setting(
         "Experiment", 0.0, "Share of rankings in uniformly random order, for evaluation offline.", ge=0, le=1
     )
+    near_ties: float = _setting(
+        "Experiment",
+        0.0,
+        "Items whose index is within this share of the last place's take its places in random order.",
+        ge=0,
+        le=1,
+    )
+    next_share: float = _setting(
+        "Experiment", 0.0, "Share of rankings in which one place is given to one of the items that follow.", ge=0, le=1
+    )
+    next_items: int = _setting(
+        "Experiment", 20, "How many items that follow the last place near_ties and next_share draw from.", ge=1, le=1000
+    )
     positions: Literal["learned", "none"] | tuple[float, ...] = _setting(
         "Experiment",
         "learned",
@@ -161,7 +175,13 @@ class Settings(BaseModel):
         gt=0,
     )
     segment_enough: float | None = _setting(
-        "Pool", None, "Impressions before a segment is ranked by its own counts; none: ten for each item.", ge=0
+        "Pool",
+        None,
+        "Where a policy learns no prior: impressions before a segment's own counts rank it; none: ten for each item.",
+        ge=0,
+    )
+    segment_mb: int = _setting(
+        "Pool", 1024, "Memory for the pools of segments, in MiB: about 100 bytes an item; the busiest have one.", ge=0
     )
 
     # Access -----------------------------------------------------------------------------------------
@@ -200,7 +220,7 @@ class Settings(BaseModel):
     max_k: int = _setting("Limits", 1000, "Most items in one ranking.", ge=1)
     max_id_length: int = _setting("Limits", 256, "Longest id of an item, user or segment, in characters.", ge=8, le=480)
     max_segments: int = _setting(
-        "Limits", 100, "Most segments: each that has enough traffic gets a pool of its own in every variant.", ge=0
+        "Limits", 100, "Most segments: each that is ranked by itself gets a pool of its own in every variant.", ge=0
     )
     max_kinds: int = _setting(
         "Limits", 16, "Most kinds of feedback that one ranking can have; more are `rejected`.", ge=1
@@ -412,6 +432,21 @@ class Settings(BaseModel):
             )
             for name, field in type(self).model_fields.items()
         ]
+
+    def as_environment(self) -> dict[str, str]:
+        """All that is not as by default, but for the database, as variables that :meth:`load` reads back.
+
+        >>> found = Settings(port=9000, random_share=0.1, forget_hours=None).as_environment()
+        >>> [found[f"HELLINGER_{name}"] for name in ("PORT", "RANDOM_SHARE", "FORGET_HOURS", "CONTROL")]
+        ['9000', '0.1', 'none', 'cold-start']
+        """
+        found = {}
+        for shown in self.show():
+            if shown.name != "database" and shown.value != shown.default:
+                value = shown.value
+                text = "none" if value is None else value if isinstance(value, str) else json.dumps(value)
+                found[f"{PREFIX}{shown.name.upper()}"] = text
+        return found
 
     def as_toml(self) -> str:
         """Every setting as a commented file that :meth:`load` reads back (but for a password, which is masked)."""

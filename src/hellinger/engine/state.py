@@ -5,10 +5,11 @@ from __future__ import annotations
 from array import array
 from collections import defaultdict
 from collections.abc import Collection, Iterable
+from typing import Any
 
 from hellinger.engine.dates import Dates
 from hellinger.engine.overlay import Overlay
-from hellinger.engine.pools import LEARN, Pools
+from hellinger.engine.pools import LEARN, SEGMENT_BYTES, Pools
 from hellinger.engine.positions import Setting
 from hellinger.ledger import Changes, Ledger, Request, joined
 from hellinger.ledger.ledger import Placed
@@ -32,7 +33,9 @@ class State:
         variants: dict[str, str],
         *,
         shared: Collection[str] = (),
+        hidden: Collection[str] = (),
         enough: float | None = None,
+        segment_bytes: int = SEGMENT_BYTES,
         leaving: Leaving | None = None,
         segments: Collection[str] | None = None,
         positions: Setting = "learned",
@@ -42,17 +45,18 @@ class State:
         self.ledger = ledger
         self.overlay = Overlay()
         self.dates = Dates(ledger.catalogue, age)
+        self._rules: dict[str, Any] = {
+            "enough": enough,
+            "segment_bytes": segment_bytes,
+            "leaving": by_pool,
+            "segments": segments,
+            "positions": positions,
+        }
         self.pools = Pools(
-            ledger,
-            self.overlay,
-            self.dates.expired,
-            variants,
-            shared=shared,
-            enough=enough,
-            leaving=by_pool,
-            segments=segments,
-            positions=positions,
+            ledger, self.overlay, self.dates.expired, variants, shared=shared, hidden=hidden, **self._rules
         )
+        self.coming: Pools | None = None
+        """Pools of variants that are to rank once these have looked everything up."""
         self.made = 0
         """Rankings made since the log was last applied, those included that count only when the log has them."""
 
@@ -76,7 +80,12 @@ class State:
             changes.counted[whose].append(slots[slots >= 0])
         ledger.models.learn(LEARN)  # what takes longer they learn between rankings
         self.dates.follow(changes)
+        worth = overlay.worth
         self.pools.follow(changes)
+        if self.coming is not None:
+            self.coming.follow(changes)
+            if overlay.worth is not worth:
+                self.coming.recount()
         if ledger.seq != before:
             self.made = 0
         return changes
@@ -86,11 +95,30 @@ class State:
         self.overlay.add(name, ranking)
         if ranking.counted and ranking.slots and not (served and not self.pools.shared):
             self.pools.show(ranking, served=served)
+        if self.coming is not None and ranking.counted and ranking.slots:
+            self.coming.show(ranking, served=False)
+
+    def prepare(self, variants: dict[str, str], shared: Collection[str], hidden: Collection[str] = ()) -> None:
+        """Begin to make the pools that these variants need and that are not there."""
+        fresh = self.pools.fresh(variants, shared)
+        self.coming = Pools(
+            self.ledger,
+            self.overlay,
+            self.dates.expired,
+            variants,
+            shared=shared,
+            hidden=hidden,
+            coming=fresh,
+            **self._rules,
+        )
 
     def expire(self, at: int) -> None:
         """Show no more what has expired by this time, before the log has it."""
         if self.dates.due(at):
-            self.pools.expect(self.dates.expire(at))
+            expired = self.dates.expire(at)
+            self.pools.expect(expired)
+            if self.coming is not None:
+                self.coming.expect(expired)
 
     def request(self, name: str) -> Request | None:
         """A ranking, if it is in memory; it is used now, and is forgotten last when there are too many."""

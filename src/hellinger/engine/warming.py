@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import cache
+from typing import Any
 
 from hellinger.engine.dates import Dates
 from hellinger.engine.drafts import Draft
@@ -11,8 +13,19 @@ from hellinger.engine.pools import Pools
 from hellinger.events import Logged
 from hellinger.ledger import Ledger, placed
 from hellinger.ledger.modelled import has_model, split_model, warm
+from hellinger.policies import Prior
+from hellinger.pool import Pool
 
 __all__ = ["warm_policies"]
+
+
+@cache
+def _with_features() -> Prior:
+    """A prior that was fitted to items whose features tell all."""
+    pool = Pool[int]("cold-start", learn="given")
+    kinds: list[Any] = [{"kind": "ab"[j % 2], "length": j} for j in range(60)]
+    pool.add(range(60), 50, [30 * (j % 2) + j % 3 for j in range(60)], features=kinds)
+    return pool.fit()
 
 
 def warm_policies(specs: Collection[str]) -> None:
@@ -28,6 +41,13 @@ def warm_policies(specs: Collection[str]) -> None:
         pool.pick(1, exclude=[1], tags=["t"])
         pool.set_counts([0], [1], [1])
         pool.scores([0])
+        if pool.policy.rule.learns_prior:
+            pool.prior = Prior(shares=(0.5,))
+            pool.set_counts([0], [2], [1])
+            pool.group_effects()
+            if pools.reads_features(variant):
+                pool.describe([0], {"kind": "a"})
+                pool.prior = _with_features()
         pool.remove([0])
         if has_model(spec):
             warm(*split_model(spec))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hellinger.evaluate.bounds import Bets
+from hellinger.evaluate.contextual import play_contexts
 from hellinger.evaluate.estimate import Estimate, disagreement
 from hellinger.evaluate.evaluator import ESTIMATORS, Evaluator
 from hellinger.evaluate.fixed import (
@@ -15,10 +16,11 @@ from hellinger.evaluate.fixed import (
     snips,
     switch_dr,
 )
-from hellinger.evaluate.forecast import Exploration, forecast
+from hellinger.evaluate.forecast import Exploration, NearTies, forecast, near_ties
 from hellinger.evaluate.learning import Replayed, play_log
 from hellinger.evaluate.logs import LogFile
 from hellinger.evaluate.positions import examination, position_based
+from hellinger.evaluate.selfcheck import SelfCheck
 from hellinger.evaluate.study import FixedAnswer, Study, evaluate_log
 
 __all__ = [
@@ -29,7 +31,9 @@ __all__ = [
     "Exploration",
     "FixedAnswer",
     "LogFile",
+    "NearTies",
     "Replayed",
+    "SelfCheck",
     "Study",
     "balanced",
     "clipped_ips",
@@ -41,6 +45,8 @@ __all__ = [
     "examination",
     "forecast",
     "ips",
+    "near_ties",
+    "play_contexts",
     "play_log",
     "position_based",
     "snips",

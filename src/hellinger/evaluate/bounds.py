@@ -28,7 +28,7 @@ import numpy.typing as npt
 from hellinger.errors import require
 from hellinger.experiment._mixture import UP
 
-__all__ = ["Bets", "asymptotic_width"]
+__all__ = ["Bets", "SummedBets", "asymptotic_width"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -105,6 +105,27 @@ class Bets:
         logs = self._won - self.units * np.log1p(self._sizes * mean)
         top = float(logs.max())
         return top + math.log(float(np.exp(logs - top).sum()))
+
+
+class SummedBets(Bets):
+    r"""The same where only the number of pseudo-outcomes, their sum S and the sum of their squares Q are known.
+
+    Measured from the least that they can be, Σ log(1 + λY) is least when every Y is 0 or Q/S (the lower end of
+    Chebyshev's and Markov's moment problem): the bounds hold, and are a little wider.
+
+    >>> bets = SummedBets(500, 1350.0, 14625.0)
+    >>> round(bets.lower(0.025), 3), bets.units
+    (2.0, 500)
+    """
+
+    def __init__(self, units: int, total: float, squares: float, least: float = 0.0) -> None:
+        super().__init__(least)
+        self.units, self._sum = units, total
+        above = max(total - units * least, 0.0)
+        square = max(squares - 2.0 * least * total + units * least * least, 0.0)
+        if above > 0.0 and square > 0.0:
+            won = above * above / square * np.log1p(UP * (square / above))
+            self._won = np.asarray(won - units * np.log1p(-UP * least))
 
 
 def asymptotic_width(variance: float, units: float, alpha: float, *, effective: float) -> float:

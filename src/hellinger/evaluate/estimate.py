@@ -11,6 +11,8 @@ __all__ = ["Estimate", "disagreement"]
 
 FEW = 30.0
 """An effective sample below which nothing is said."""
+SLACK = 1e-9
+"""Rounding by which a value may be outside its interval."""
 LITTLE = 0.5
 """A share of unsupported mass above which nothing is said."""
 
@@ -92,12 +94,20 @@ def refusal(effective: float, units: int, unsupported: float, mean_weight: float
 
 
 def disagreement(estimates: Sequence[Estimate]) -> str:
-    """Which estimators' intervals have nothing in common: an assumption of one of them is wrong; empty where none.
+    """Whose value is outside its interval, or whose intervals have nothing in common: an assumption is wrong.
+
+    Empty where there is nothing of the kind.
 
     >>> disagreement([])
     ''
     """
     answered = [each for each in estimates if not each.refusal]
+    for each in answered:
+        if not each.low - SLACK <= each.value <= each.high + SLACK:
+            return (
+                f"the value of {each.estimator}, {each.value:.4g}, is outside its interval ({_between(each)}): "
+                "its assumption does not hold"
+            )
     for one, other in combinations(answered, 2):
         if one.high < other.low or other.high < one.low:
             return (

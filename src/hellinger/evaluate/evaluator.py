@@ -11,8 +11,8 @@ clipped    min(w, clip)·R                           nothing: what is cut off ma
 snips      wR, divided by the mean of w             nothing: biased a little where units are few
 dm         q_π                                      the model is right
 dr         q_π + w(R − q)                           nothing: a model that is wrong makes it noisy, not biased
-switch     q_π + w(R − q) where w ≤ switch          the model is right where the weight is larger
-os         q_π + λw/(w² + λ)·(R − q)                the model is right where weights are shrunk
+switch     q_π + w(R − q) where w ≤ switch          the model is right where the weight is larger; the interval is dr's
+os         q_π + λw/(w² + λ)·(R − q)                the model is right where weights are shrunk; the interval is dr's
 position   θ(its position)/θ(position logged)·R     a look depends on the position alone (:mod:`.positions`)
 ========== ======================================== =====================================================
 
@@ -35,13 +35,14 @@ balanced).
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from hellinger.errors import UnknownNameError, require
-from hellinger.evaluate.bounds import Bets, asymptotic_width
+from hellinger.evaluate.bounds import Bets, SummedBets, asymptotic_width
 from hellinger.evaluate.estimate import Estimate, refusal
 
 __all__ = ["ESTIMATORS", "SLACK", "Evaluator", "as_column", "first_of", "first_rows", "require_length"]
@@ -59,12 +60,14 @@ ESTIMATORS: dict[str, str] = {
     "snips": "none; a little biased where units are few",
     "dm": "the model is right; the interval is all that is possible",
     "dr": "none",
-    "switch_dr": "the model is right where the weight is above {cut:g}",
-    "dr_os": "the model is right where weights are shrunk (those above about {cut:g})",
+    "switch_dr": "its value: the model is right where the weight is above {cut:g}; its interval, which is dr's: none",
+    "dr_os": "its value: the model is right where weights are shrunk (those above about {cut:g}); its interval, which "
+    "is dr's: none",
     "position_based": "a click needs a look, whose chance depends on the position alone, as given",
 }
 """Each estimator, and what it assumes beside right propensities."""
 _MODELLED = ("dm", "dr", "switch_dr", "dr_os")
+_SHRUNK = ("switch_dr", "dr_os")
 
 
 class _Units(NamedTuple):
@@ -133,15 +136,12 @@ class Evaluator:
         self.estimator = estimator
         self._most, self._slots, self._largest, self._cut, self._alpha = most, slots, largest, cut, alpha
         unit = most * slots
-        heaviest = {"switch_dr": cut, "dr_os": cut / 2.0}.get(estimator, largest)
-        if estimator == "switch_dr" and largest is not None:
-            heaviest = min(cut, largest)
-        self._reflects = heaviest is None
+        self._reflects = largest is None
         """Whether bets are on wR and w(most − R), which need no bound of the weights."""
-        least, top = 0.0, unit * (heaviest or 0.0)
-        if heaviest is not None and estimator in _MODELLED:
+        least, top = 0.0, unit * (largest or 0.0)
+        if largest is not None and estimator in _MODELLED:
             least, top = -top, top + unit
-        elif heaviest is not None and estimator == "snips":
+        elif largest is not None and estimator == "snips":
             least, top = -unit, top + unit
         self._low, self._difference_low = Bets(least, scale=most), Bets(least - unit, scale=most)
         self._high = Bets(0.0 if self._reflects else -top, scale=most)
@@ -153,6 +153,44 @@ class Evaluator:
         """Of outcomes, weights and rewards; and of squared weights."""
         self._places = self._unsupported = 0.0
         self.units = 0
+
+    @classmethod
+    def summed(
+        cls,
+        estimator: str,
+        units: int,
+        sums: Sequence[float],
+        products: Sequence[float],
+        *,
+        largest: float | None = None,
+        alpha: float = 0.05,
+    ) -> Evaluator:
+        """The same of units that were added up elsewhere, as a running service does; each reward is at most 1.
+
+        With y a unit's outcome, r its reward and w its weight: ``sums`` are Σy, Σr, Σw, and ``products`` Σyy, Σyr, Σyw,
+        Σrr, Σrw, Σww. For ``ips`` and ``position_based``; intervals are a little wider than those of single units.
+        """
+        known = (estimator == "ips" and largest is None) or estimator == "position_based"
+        require(known, "sums are known for ips without `largest`, and for position_based", estimator=estimator)
+        made = cls(estimator, largest=largest, alpha=alpha)
+        yy, yr, yw, rr, rw, ww = products
+
+        def bets(a: float, b: float, c: float, least: float = 0.0) -> SummedBets:
+            square = a * a * yy + b * b * rr + c * c * ww + 2.0 * (a * b * yr + a * c * yw + b * c * rw)
+            return SummedBets(units, a * sums[0] + b * sums[1] + c * sums[2], square, least)
+
+        reflected, bottom = (1.0, 0.0) if largest is None else (0.0, -largest)
+        made._low, made._difference_low = bets(1, 0, 0), bets(1, -1, 0, -1.0)
+        made._high = bets(-1, 0, reflected, bottom)
+        made._difference_high = bets(-1, 1, reflected, bottom)
+        made._logged_low, made._logged_high = bets(0, 1, 0), bets(0, -1, 0, -1.0)
+        made._weight_low = bets(0, 0, 1)
+        made._weight_high = None if largest is None else bets(0, 0, -1, bottom)
+        made._sums, made._squares = np.array([sums[0], sums[2], sums[1]]), ww
+        made.units, made._places = units, float(units)
+        if largest is not None:  # the weight is what was seen of the policy's looks: nothing is left to chance
+            made._unsupported = max(units - sums[2], 0.0)
+        return made
 
     def add(
         self,
@@ -200,6 +238,8 @@ class Evaluator:
         staked = units.outcome
         if self._reflects and self.estimator in _MODELLED:
             staked = _added(weights * rewards, starts)
+        elif self.estimator in _SHRUNK:  # what is left to the model is no part of what the log can answer for
+            staked = _added(self._corrected(rewards, weights, predicted, predicted_target), starts)
         elif self.estimator == "snips" and not self._reflects:
             staked = self._centred(units)
         most = staked
@@ -220,15 +260,21 @@ class Evaluator:
         require(
             given and predicted_target is not None, f"{self.estimator} has a model's predictions", predicted=predicted
         )
-        ahead = self._predictions(predicted_target, "predicted_target", rewards)
         if self.estimator == "dm":
-            return ahead
+            return self._predictions(predicted_target, "predicted_target", rewards)
         cut = self._cut
         if self.estimator == "switch_dr":
             weights = np.where(weights <= cut, weights, 0.0)
         elif self.estimator == "dr_os":
             weights = cut * cut * weights / (weights * weights + cut * cut)
-        return ahead + weights * (rewards - self._predictions(predicted, "predicted", rewards))
+        return self._corrected(rewards, weights, predicted, predicted_target)
+
+    def _corrected(
+        self, rewards: Floats, weights: Floats, predicted: Rows | None, predicted_target: Rows | None
+    ) -> Floats:
+        """The model's predictions, corrected by weighted residuals."""
+        ahead = self._predictions(predicted_target, "predicted_target", rewards)
+        return np.asarray(ahead + weights * (rewards - self._predictions(predicted, "predicted", rewards)))
 
     def _predictions(self, values: Rows | None, name: str, rewards: Floats) -> Floats:
         column = as_column(values, name)

@@ -35,7 +35,7 @@ from hellinger.world import runs
 from hellinger.world.players import CountsPlayer, PoolPlayer
 from hellinger.world.site import Player, Site, turns
 
-__all__ = ["Replayed", "play_log"]
+__all__ = ["Replayed", "play_log", "summary"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -262,14 +262,15 @@ def play_log(
     reached = {key: int(np.isfinite(each).sum()) for key, each in found.items()}
     together = min(reached.values())
     return [
-        _summary(spec, method, [found[spec, k] for k in range(seeds)], together, slots, earned.size, alpha)
+        summary(spec, method, [found[spec, k] for k in range(seeds)], together, slots, earned.size, alpha)
         for spec in specs
     ]
 
 
-def _summary(
+def summary(
     spec: str, method: str, seeds: Sequence[Floats], rounds: int, slots: int, rows: int, alpha: float
 ) -> Replayed:
+    """What a policy earned, from the rewards of each seed's rounds."""
     reached = tuple(int(np.isfinite(each).sum()) for each in seeds)
     if rounds == 0:
         return Replayed(spec, method, math.nan, 0.0, 1.0, 0, reached, (math.nan,) * len(seeds), slots, rows)

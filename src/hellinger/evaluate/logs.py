@@ -13,7 +13,7 @@ import numpy.typing as npt
 from hellinger.errors import InputError, needs_extra, require
 from hellinger.evaluate.evaluator import SLACK
 
-__all__ = ["LogFile", "LogPart", "Survey", "read_items", "survey"]
+__all__ = ["LogFile", "LogPart", "Survey", "VariantColumns", "read_items", "survey"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -23,6 +23,17 @@ _ROWS = 250_000
 _OURS = {"ranking_id": "ranking", "at": "at", "item": "item", "position": "position", "reward": "reward"}
 _OPEN_BANDIT = {"timestamp": "at", "item_id": "item", "position": "position", "click": "reward"}
 _FORMS = ".parquet (an export), .jsonl (an export) or .csv (Open Bandit, or an export's columns)"
+
+
+class VariantColumns(NamedTuple):
+    """A variant that shared the traffic, row by row."""
+
+    share: Floats
+    """Of the traffic; 0 where it had none."""
+    chance: Floats
+    """With which it would have shown the row's item there; NaN where it is not known, or had no traffic."""
+    own: npt.NDArray[np.bool_]
+    """Whether the row is of a ranking of its own."""
 
 
 class LogPart(NamedTuple):
@@ -40,6 +51,10 @@ class LogPart(NamedTuple):
     """NaN where it is not known."""
     drawn: npt.NDArray[np.bool_]
     """Whether the row's ranking was drawn at random."""
+    explored: npt.NDArray[np.bool_]
+    """Whether the row's place was given to one of the items that follow."""
+    variants: dict[str, VariantColumns]
+    """Of a log gone through again: the variants that shared the traffic."""
 
     @property
     def sizes(self) -> Ints:
@@ -57,7 +72,11 @@ class LogPart(NamedTuple):
         rows = slice(int(self.first[begin]), last)
         first = self.first[begin:end]
         columns = self.item[rows], self.position[rows], self.reward[rows], self.propensity[rows], self.drawn[rows]
-        return LogPart(first - first[0], self.at[begin:end], *columns)
+        variants = {
+            name: VariantColumns(found.share[rows], found.chance[rows], found.own[rows])
+            for name, found in self.variants.items()
+        }
+        return LogPart(first - first[0], self.at[begin:end], *columns, self.explored[rows], variants)
 
 
 class LogFile:
@@ -101,6 +120,9 @@ class LogFile:
             )
         self._columns = columns
         self._dated = schema.get("timestamp") if self.kind == "Open Bandit" else schema.get("at")
+        listed = isinstance(schema.get("variants"), pl.List)  # JSON lines without any are of no type
+        self.retraced = self.kind == "export" and listed and "variant" in columns
+        """Whether the log was gone through again for the chances of every variant."""
         self.whole = self.kind == "Open Bandit" or "eligible" in columns
         """Whether propensities are over the order of ties, as later versions of the service have them."""
         self.names: list[str] = []
@@ -158,11 +180,15 @@ class LogFile:
         names = _OPEN_BANDIT if self.kind == "Open Bandit" else _OURS
         chosen = [pl.col(old).alias(new) for old, new in names.items() if old in self._columns and new != "at"]
         propensity = "propensity_score" if self.kind == "Open Bandit" else "propensity"
+        chance: Any = pl.lit(None, pl.Float64)
         if propensity in self._columns:
-            chosen.append(pl.col(propensity).cast(pl.Float64).alias("propensity"))
-        else:
-            chosen.append(pl.lit(None, pl.Float64).alias("propensity"))
-        chosen.append((pl.col("random") if "random" in self._columns else pl.lit(False)).alias("drawn"))
+            chance = pl.col(propensity).cast(pl.Float64)
+        if self.retraced and "balanced" in self._columns:  # over the split of the traffic
+            chance = pl.coalesce(pl.col("balanced").cast(pl.Float64), chance)
+            chosen += [pl.col("variants"), pl.col("variant")]
+        chosen.append(chance.alias("propensity"))
+        for old, new in (("random", "drawn"), ("explored", "explored")):
+            chosen.append((pl.col(old) if old in self._columns else pl.lit(False)).alias(new))
         chosen.append(self._time())
         frame = self._frame.select(chosen)
         if self.kind == "Open Bandit":  # a row is an impression of its own
@@ -215,7 +241,25 @@ class LogFile:
             frame["reward"].to_numpy(),
             propensity,
             frame["drawn"].fill_null(False).to_numpy(),
+            frame["explored"].fill_null(False).to_numpy(),
+            _variants(frame) if self.retraced else {},
         )
+
+
+def _variants(frame: Any) -> dict[str, VariantColumns]:
+    """The variants of each row as columns."""
+    import polars as pl
+
+    found = {}
+    listed = frame.select("variants").with_row_index("row").explode("variants").drop_nulls("variants")
+    listed = listed.select("row", *(pl.col("variants").struct.field(name) for name in ("variant", "share", "chance")))
+    for (name,), rows in listed.partition_by("variant", as_dict=True, include_key=False, maintain_order=True).items():
+        share, chance = np.zeros(len(frame)), np.full(len(frame), np.nan)
+        at = rows["row"].to_numpy()
+        share[at] = rows["share"].to_numpy()
+        chance[at] = rows["chance"].cast(pl.Float64).fill_null(float("nan")).to_numpy()
+        found[str(name)] = VariantColumns(share, chance, (frame["variant"] == name).fill_null(False).to_numpy())
+    return found
 
 
 def _scanned(path: Path) -> Any:
@@ -257,6 +301,10 @@ class Survey:
     """The least propensity."""
     certain: int = 0
     """Rows whose propensity is 1: nothing else could have been there."""
+    variants: dict[str, float] = field(default_factory=dict)
+    """Variants that shared the traffic of a log gone through again, each with its least share."""
+    explored: tuple[float, float] = (0.0, 0.0)
+    """Rows and rewards of places that were given to one of the items that follow."""
     drawn_rewards: Floats = field(default_factory=lambda: np.zeros(0))
     """Rewards and rows of each position among rankings drawn at random."""
     drawn_rows: Floats = field(default_factory=lambda: np.zeros(0))
@@ -285,6 +333,11 @@ class Survey:
             found.append(
                 "every propensity is 1: nothing was drawn at random, so that weights say nothing of other policies "
                 "(set random_share)"
+            )
+        if self.variants:
+            found.append(
+                f"propensities are over the split of the traffic between {', '.join(self.variants)}: every variant's "
+                "rankings speak of each"
             )
         if not self.whole and self.rows:
             found.append(
@@ -339,6 +392,11 @@ def survey(log: LogFile) -> Survey:
             born.setdefault(item, int(number[row]))
         gone = np.concatenate([gone, np.zeros(max(0, len(log.names) - gone.size), np.int64)])
         gone[part.item] = number
+        for name, columns in part.variants.items():
+            some = columns.share[columns.share > 0.0]
+            out.variants[name] = min(out.variants.get(name, 1.0), float(some.min(initial=1.0)))
+        rows, earned_there = out.explored
+        out.explored = rows + int(part.explored.sum()), earned_there + float(part.reward[part.explored].sum())
         if part.drawn.any():
             size = max(out.slots, earned.size)
             earned = np.pad(earned, (0, size - earned.size))

@@ -49,6 +49,10 @@ def _page(study: Study) -> str:
         parts += [_fixed(answer) for answer in study.fixed]
         if plates := _plates(study):
             parts.append(render_plates(plates))
+    if study.checks:
+        parts.append("<h2>Whether it can be trusted: each variant from the others' traffic</h2><ul>")
+        parts += [f"<li>{escape(check.sentence)}</li>" for check in study.checks]
+        parts.append("</ul>")
     if study.learned:
         parts.append("<h2>Policies that learn</h2>")
         parts.append(

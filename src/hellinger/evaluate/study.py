@@ -14,10 +14,11 @@ from hellinger._spec import parse_spec
 from hellinger.errors import require
 from hellinger.evaluate.estimate import Estimate, disagreement
 from hellinger.evaluate.evaluator import ESTIMATORS, Evaluator
-from hellinger.evaluate.forecast import PATIENCE, Exploration, forecast
+from hellinger.evaluate.forecast import PATIENCE, Exploration, NearTies, forecast, near_ties
 from hellinger.evaluate.learning import Replayed, play_log
 from hellinger.evaluate.logs import LogFile, LogPart, Survey, survey
-from hellinger.evaluate.targets import Target, Wanted, read_target, uniform
+from hellinger.evaluate.selfcheck import SelfCheck, SelfChecks
+from hellinger.evaluate.targets import Target, Variant, Wanted, read_target, uniform
 from hellinger.policies import policy
 
 __all__ = ["FixedAnswer", "Study", "evaluate_log"]
@@ -32,6 +33,8 @@ _BINS = 24
 """Stretches of time in which support is shown."""
 _STRENGTH = 20.0
 """Impressions at the overall rate that an item's own are mixed with."""
+NEXT = 20
+"""Items that follow the last place, as ``next_items`` has them by default."""
 _MODELLED = ("dm", "dr", "switch_dr", "dr_os")
 
 
@@ -69,6 +72,8 @@ class Study(NamedTuple):
     """Policies that learn, played on the log's rewards."""
     notes: tuple[str, ...]
     """What the log lacks, and what was assumed instead."""
+    checks: tuple[SelfCheck, ...] = ()
+    """Of a log gone through again: each variant estimated from the others' traffic, and measured."""
 
     def as_json(self) -> dict[str, Any]:
         """Everything, as JSON can hold it."""
@@ -88,6 +93,7 @@ class Study(NamedTuple):
             },
             "fixed": [_fields(each) for each in self.fixed],
             "learning": [_fields(each) | {"how_far": each.how_far} for each in self.learned],
+            "self_check": [each.as_json() for each in self.checks],
             "notes": list(self.notes),
         }
 
@@ -136,10 +142,16 @@ class _Model:
 class _Run:
     """All estimators of one policy, fed block by block."""
 
-    def __init__(self, target: Target, log: Survey, looks: Floats | None, alpha: float, cut: float) -> None:
+    def __init__(
+        self, target: Target, log: Survey, looks: Floats | None, alpha: float, cut: float, *, share: float = 0.0
+    ) -> None:
         self.target, self._log, self._looks, self._alpha = target, log, looks, alpha
         largest = max(1.0, target.most / log.least)
+        if share > 0.0:  # its own part of the traffic is in every propensity
+            largest = max(1.0, min(largest, 1.0 / share))
         names = [name for name in ESTIMATORS if name != "position_based"]
+        if not target.predicts:
+            names = [name for name in names if name not in _MODELLED]
         self._evaluators = {
             name: Evaluator(name, most=log.most, slots=log.longest, largest=largest, cut=cut, alpha=alpha)
             for name in names
@@ -159,7 +171,8 @@ class _Run:
         """Go on with these rankings."""
         wanted = self.target.wanted(part, before)
         sizes = part.sizes
-        whole = np.logical_and.reduceat(np.isfinite(part.propensity), part.first)
+        known = np.isfinite(part.propensity) & np.isfinite(wanted.chance)
+        whole = np.logical_and.reduceat(known, part.first)
         self._watch(part, wanted, before)
         if self._by_position and wanted.position is not None and self._looks is not None:
             self._add_positions(part, wanted.position)
@@ -168,7 +181,7 @@ class _Run:
             return
         ranking = part.ranking[kept]
         reward, weight = part.reward[kept], wanted.chance[kept] / part.propensity[kept]
-        predicted, ahead = self._predictions(part, wanted, model)
+        predicted, ahead = self._predictions(part, wanted, model) if self.target.predicts else (reward, reward)
         for name, evaluator in self._evaluators.items():
             if name in _MODELLED:
                 if self._blocks:  # before, the model knows nothing
@@ -203,11 +216,12 @@ class _Run:
         number = before + np.arange(part.first.size)
         bins = np.minimum(number * _BINS // self._log.rankings, _BINS - 1)
         known = np.where(np.isfinite(part.propensity), part.propensity, np.inf)
-        columns = (np.ones(part.item.size), wanted.chance / known, wanted.chance)
+        chance = np.nan_to_num(wanted.chance)
+        columns = (np.ones(part.item.size), chance / known, chance)
         for row, values in enumerate(columns):
             self._time[row] += np.bincount(bins, np.add.reduceat(values, part.first) / part.sizes, _BINS)
 
-    def answer(self, drawn: float) -> FixedAnswer:
+    def answer(self, drawn: float, following: float | None = None, near: Sequence[NearTies] = ()) -> FixedAnswer:
         """What there is to say."""
         estimates = tuple(each.estimate() for each in self._evaluators.values() if each.units)
         n, mean, squares = self._place
@@ -217,9 +231,11 @@ class _Run:
         some = np.maximum(counts, 1.0)
         times = zip(counts.astype(int).tolist(), (weights / some).tolist(), (same / some).tolist(), strict=True)
         answer = FixedAnswer(self.target.name, estimates, disagreement(estimates), places, tuple(times), (), "")
-        return self._advised(answer, drawn, float(same.sum() / max(counts.sum(), 1.0)))
+        return self._advised(answer, drawn, following, near, float(same.sum() / max(counts.sum(), 1.0)))
 
-    def _advised(self, answer: FixedAnswer, drawn: float, overlap: float) -> FixedAnswer:
+    def _advised(
+        self, answer: FixedAnswer, drawn: float, following: float | None, near: Sequence[NearTies], overlap: float
+    ) -> FixedAnswer:
         best, log = answer.best, self._log
         decided = best is not None and not best.refusal and (best.lift_low > 0.0 or best.lift_high < 0.0)
         if decided or log.reward <= 0.0:
@@ -237,6 +253,9 @@ class _Run:
             places=places,
             items=log.items,
             daily=log.rankings / log.days if log.days > 0.0 else 0.0,
+            following=following,
+            next_items=NEXT,
+            near=near,
             alpha=self._alpha,
         )
         if best is not None and not best.refusal and log.days > 0.0:
@@ -268,7 +287,8 @@ def evaluate_log(
     policies
         Specs of learning policies, played by the queue method; ``uniform``, which does not learn, is weighted.
     scores
-        Tables of fixed policies: ``item, score`` (the best first) or ``item, position, chance``.
+        Tables of fixed policies: ``item, score`` (the best first) or ``item, position, chance``. Variants that shared
+        the traffic of a log gone through again (``hellinger export --retrace``) are evaluated too, each on all of it.
     seeds, seed
         Shuffles of the log that learning policies are played on.
     alpha, cut
@@ -278,11 +298,14 @@ def evaluate_log(
     progress
         Called with the steps done and their total.
     """
-    require(len(policies) + len(scores) > 0, "there is a policy or a table of scores", policies=0, scores=0)
     learning = [spec for spec in policies if parse_spec(spec)[0] != "uniform"]
     for spec in learning:
         policy(spec)  # a wrong name is told before the log is read
     log = LogFile(path)
+    some = len(policies) + len(scores) > 0 or log.retraced
+    require(
+        some, "there is a policy, a table of scores, or a log with the chances of its variants", policies=0, scores=0
+    )
     found = survey(log)
     looks = found.looks()
     targets: list[Target] = [read_target(table, found) for table in scores]
@@ -291,12 +314,15 @@ def evaluate_log(
     steps = found.rankings + (seeds * len(learning) * found.rankings)
     model = _Model(found.items, looks, found.slots)
     runs = [_Run(target, found, looks, alpha, cut) for target in targets]
+    runs += [_Run(Variant(name), found, None, alpha, cut, share=share) for name, share in found.variants.items()]
+    checks = SelfChecks(found.variants, slots=found.longest, most=found.most)
     kept: list[tuple[Ints, Ints, Floats]] = []
     before = 0
     for block in _blocks(log):
         for run in runs:
             run.add(block, before, model)
         model.learn(block)
+        checks.add(block)
         before += block.first.size
         if learning:
             kept.append((block.item, block.position, block.reward))
@@ -311,7 +337,25 @@ def evaluate_log(
         learned, note = _played(learning, kept, found, looks, seeds, seed, alpha, resume, progress, steps)
         notes.append(note)
     drawn = float(rates.mean() * (1.0 if looks is None else looks.mean()))
-    return Study(str(path), found, tuple(run.answer(drawn) for run in runs), learned, tuple(notes))
+    # what follows the last place is as good as the items next to the best by their rates
+    next_best = np.sort(rates)[::-1][found.slots : found.slots + NEXT]
+    following = float(next_best.mean()) * drawn / float(rates.mean()) if next_best.size and rates.mean() > 0 else None
+    if found.explored[0]:
+        notes.append(_explored(found))
+    near = near_ties(rates, found.slots, looks=1.0 if looks is None else float(looks[-1]), next_items=NEXT)
+    answers = tuple(run.answer(drawn, following, near) for run in runs)
+    return Study(str(path), found, answers, learned, tuple(notes), checks.found(alpha))
+
+
+def _explored(log: Survey) -> str:
+    """What exploring one place has cost so far, in words."""
+    rows, earned = log.explored
+    elsewhere = (log.reward - earned) / max(log.rows - rows, 1)
+    price = max(elsewhere * rows - earned, 0.0)
+    return (
+        f"{rows:,.0f} places were given to one of the items that follow: they earned {earned / rows:.4g} each, other "
+        f"places {elsewhere:.4g}; price so far: about {price:,.0f} of reward"
+    )
 
 
 def _blocks(log: LogFile) -> Iterator[LogPart]:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from hellinger.errors import require
 from hellinger.evaluate.logs import LogPart, Survey, read_items
 
-__all__ = ["Chances", "Order", "Target", "Wanted", "read_target", "uniform"]
+__all__ = ["ChanceTable", "Order", "Target", "Variant", "Wanted", "read_target", "uniform"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -35,6 +35,8 @@ class Target(Protocol):
     name: str
     most: float
     """The largest chance that it gives anything."""
+    predicts: bool
+    """Whether what it would show is known, and not only with what chance it shows what was shown."""
 
     def wanted(self, part: LogPart, before: int) -> Wanted:
         """What it would have shown on these rankings, of which there were so many before."""
@@ -50,6 +52,7 @@ class Order:
     """
 
     most = 1.0
+    predicts = True
 
     def __init__(self, name: str, scores: Floats, log: Survey) -> None:
         self.name = name
@@ -86,8 +89,10 @@ class Order:
         raise NotImplementedError
 
 
-class Chances:
+class ChanceTable:
     """Chances of each item at each position, the same for every ranking."""
+
+    predicts = True
 
     def __init__(self, name: str, table: Floats) -> None:
         self.name = name
@@ -106,12 +111,32 @@ class Chances:
         return np.asarray(means[np.minimum(position - 1, self._table.shape[1])])
 
 
-def uniform(log: Survey) -> Chances:
+class Variant:
+    """A variant that shared the traffic, as it was at each ranking; from a log gone through again."""
+
+    most = 1.0
+    predicts = False
+
+    def __init__(self, variant: str) -> None:
+        self.name = f"variant {variant}"
+        self._variant = variant
+
+    def wanted(self, part: LogPart, before: int) -> Wanted:
+        """Each row's chance; NaN where the variant had no traffic."""
+        columns = part.variants.get(self._variant)
+        return Wanted(np.full(part.item.size, np.nan) if columns is None else columns.chance, None, None)
+
+    def average(self, rates: Floats, position: Ints) -> Floats:
+        """Not asked for."""
+        raise NotImplementedError
+
+
+def uniform(log: Survey) -> ChanceTable:
     """Every item of the log with the same chance, everywhere."""
-    return Chances("uniform", np.full((log.items, log.slots), 1.0 / log.items))
+    return ChanceTable("uniform", np.full((log.items, log.slots), 1.0 / log.items))
 
 
-def read_target(path: str | Path, log: Survey) -> Order | Chances:
+def read_target(path: str | Path, log: Survey) -> Order | ChanceTable:
     """A policy from a table of scores or chances."""
     frame = read_items(path)
     codes = {name: code for code, name in enumerate(log.names)}
@@ -135,4 +160,4 @@ def read_target(path: str | Path, log: Survey) -> Order | Chances:
         table[known[used], places[used] - 1] = chance[used]
     whole = float(table.sum(axis=0).max())
     require(whole <= 1.0 + 1e-6, "the chances of a position add up to at most 1", sum=whole)
-    return Chances(name, table)
+    return ChanceTable(name, table)

@@ -143,12 +143,14 @@ def readout_steps(
         control = next(phase.totals[-1].variant for phase in reversed(phases) if phase.totals)
     against = next(each for each in counts if each.variant == control)
     latest = phases[-1].weights
-    # a variant that was switched off holds nobody up, but has its say where it ran beside the first
-    running = ranked[:1] + [
-        each
-        for each in ranked[1:]
-        if latest.get(each.variant, 0.0) > 0.0 or all(side.impressions for side in compared(ranked[0], each))
-    ]
+    # what has stopped is not to be decided any more, but where one goes on alone, the others say why
+    running = [each for each in ranked if latest.get(each.variant, 0.0) > 0.0]
+    if len(running) < 2:
+        running = ranked[:1] + [
+            each
+            for each in ranked[1:]
+            if latest.get(each.variant, 0.0) > 0.0 or all(side.impressions for side in compared(ranked[0], each))
+        ]
     duels, lifts = yield from _compare(ranked, running, against, compared, alpha)
     check = _check(phases, single, sticky)
     yield

@@ -12,6 +12,7 @@ with needs_extra("lab"):
     from hellinger.figures.box import draw_final
     from hellinger.figures.curve import Curve, Line, draw_average, draw_regret
     from hellinger.figures.evaluation import EstimateBar, SupportPanel, draw_estimates, draw_support
+    from hellinger.figures.growth import draw_growth
     from hellinger.figures.latency import Timing, draw_latency
     from hellinger.figures.ranking import Place, draw_ranking
     from hellinger.figures.shares import SharePanel, draw_shares
@@ -32,6 +33,7 @@ __all__ = [
     "draw_average",
     "draw_estimates",
     "draw_final",
+    "draw_growth",
     "draw_latency",
     "draw_leads",
     "draw_ranking",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hellinger.lab._simulate import simulate
+from hellinger.lab.changing import Changing, changing
 from hellinger.lab.datasets import load_problem
 from hellinger.lab.identification import Identified, identify
 from hellinger.lab.problem import PAPER_BERNOULLI, PAPER_POISSON, Problem, parse_means
@@ -13,10 +14,12 @@ from hellinger.world.contextual import ContextualProblem
 __all__ = [
     "PAPER_BERNOULLI",
     "PAPER_POISSON",
+    "Changing",
     "ContextualProblem",
     "Identified",
     "Problem",
     "Result",
+    "changing",
     "identify",
     "load_problem",
     "parse_means",

@@ -64,7 +64,9 @@ class Block(NamedTuple):
     def key(self) -> str:
         """A name for this block's outcome: equal where all that determines it is."""
         words = (self.policy.spec, self.policy.family.spec, self.setting, self.first, self.size)
-        return run_key(words, self.problem.means, self.checkpoints)
+        course = self.problem.course
+        changes = (course.since, course.table) if self.problem.changes is not None else ()
+        return run_key(words, self.problem.means, self.checkpoints, *changes)
 
     @property
     def lasting(self) -> bool:
@@ -85,7 +87,8 @@ class Block(NamedTuple):
         """Play the runs. Run r is the same whichever block it is in, and wherever it is played."""
         rule, family = self.policy.rule, self.problem.family
         setting, means, checkpoints = self.setting, self.problem.means, self.checkpoints
-        arms = means.size
+        arms, course = means.size, self.problem.course
+        init = 0 if rule.at_once else setting.init
         outcome = self.empty()
         own = int.from_bytes(
             hashlib.sha256(f"{self.policy.spec} {self.problem.family_name}".encode()).digest()[:8], "little"
@@ -99,7 +102,7 @@ class Block(NamedTuple):
             player = "scan"
         elif player == "auto":
             player = "leader" if arms < _LAZY_FROM else "lazy"
-        width = arms if rule.relative or rule.random else -(-arms // 4) * 4
+        width = arms if rule.relative or rule.random or rule.remembers else -(-arms // 4) * 4
         for i in range(self.size):
             run = self.first + i
             order = np.arange(arms)
@@ -109,17 +112,18 @@ class Block(NamedTuple):
             rng = None
             if rule.random:
                 rng = np.random.Generator(np.random.Philox(np.random.SeedSequence([setting.seed, run, 2, own])))
-            shuffled, regret = means[order], outcome.regret[i]
+            table, regret = np.ascontiguousarray(course.table[:, order]), outcome.regret[i]
+            rule = rule.begin(arms)
             if self.problem.draws is not None:
                 draws = self.problem.draws
                 own_draws = [
                     partial(draws[arm], np.random.default_rng([setting.seed, run, 3, arm])) for arm in order.tolist()
                 ]
                 outcome.reward[i] = play_drawn(
-                    self.policy, own_draws, shuffled, order, setting, rng, checkpoints, regret, outcome.pulls
+                    self.policy, own_draws, table[0], order, setting, rng, checkpoints, regret, outcome.pulls
                 )
                 continue
-            common = (rule, family, shuffled, order, streams, setting.init)
+            common = (rule, family, table, course.since, order, streams, init)
             if player == "pages":
                 pages = (rng, rule.random, setting.slots, setting.batch, setting.delay)
                 total = _play.pages(*common, *pages, checkpoints, regret, outcome.pulls)

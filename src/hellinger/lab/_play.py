@@ -6,7 +6,8 @@ the cells in a heap ordered by an upper bound of their index, so that a round lo
 many arms there are. ``pages`` plays several arms a round and lets feedback come late or in batches: it is
 :func:`hellinger.world.site.turns` with a policy's plain counts, compiled for arms that stay, a hundred times as fast.
 
-Arms are numbered in the order in which ties go to them; the caller shuffles them for random ties.
+Arms are numbered in the order in which ties go to them; the caller shuffles them for random ties. Their means are the
+rows of ``course``, each from the round in ``since`` on, the first from round 1.
 """
 
 from __future__ import annotations
@@ -63,7 +64,8 @@ def first_largest(index: Floats, arms: int) -> int:
 def scan(
     rule: Rule,
     family: Family,
-    means: Floats,
+    course: Floats,
+    since: Ints,
     order: Ints,
     streams: Words,
     init: int,
@@ -77,11 +79,14 @@ def scan(
 
     ``width`` ≥ K is the length of the arrays: a rule that scores arms one by one is computed in whole vectors.
     """
-    arms = means.size
+    row, means, arms = 0, course[0], course.shape[1]
     sums, pulls, index = np.zeros(width), np.zeros(width), np.empty(width)
     best = means.max()
     regret, total, when = 0.0, 0.0, 0
     for step in range(1, checkpoints[-1] + 1):
+        if row + 1 < since.size and step == since[row + 1]:
+            row += 1
+            means, best = course[row], course[row].max()
         arm = (step - 1) // init if step <= init * arms else 0
         if step > init * arms:
             rules.fill(rule, sums, pulls, float(step), float(arms), rng, index)
@@ -89,6 +94,7 @@ def scan(
         reward = families.draw(family, means[arm], word(streams[arm], np.uint64(pulls[arm])))
         sums[arm] += reward
         pulls[arm] += 1.0
+        rules.observe(rule, arm, reward, float(step))
         rule = rules.learned(rule, sums, pulls, float(step))
         total += reward
         regret += best - means[arm]
@@ -101,7 +107,8 @@ def scan(
 def leader(
     rule: Rule,
     family: Family,
-    means: Floats,
+    course: Floats,
+    since: Ints,
     order: Ints,
     streams: Words,
     init: int,
@@ -115,12 +122,15 @@ def leader(
     While the last arm's own index stays above the largest that any other can reach in the next rounds, it is
     played again on that evidence alone: one index a round instead of K.
     """
-    arms = means.size
+    row, means, arms = 0, course[0], course.shape[1]
     sums, pulls, index = np.zeros(width), np.zeros(width), np.empty(width)
     best = means.max()
     regret, total, when = 0.0, 0.0, 0
     arm, rival, until = 0, 0.0, 0
     for step in range(1, checkpoints[-1] + 1):
+        if row + 1 < since.size and step == since[row + 1]:
+            row += 1
+            means, best = course[row], course[row].max()
         if step <= init * arms:
             arm = (step - 1) // init
         elif step > until or not rules.score(rule, sums[arm], pulls[arm], float(step), float(arms)) > rival:
@@ -148,7 +158,8 @@ def leader(
 def lazy(
     rule: Rule,
     family: Family,
-    means: Floats,
+    course: Floats,
+    since: Ints,
     order: Ints,
     streams: Words,
     init: int,
@@ -161,13 +172,16 @@ def lazy(
     A bound is the index at the end of an epoch, a 64th of the time so far; it holds until then unless the
     cell's own counts change, and counts of a cell never do: arms move between cells.
     """
-    arms = means.size
+    row, means, arms = 0, course[0], course.shape[1]
     sums, pulls = np.zeros(arms), np.zeros(arms)
     best = means.max()
     regret, total, when = 0.0, 0.0, 0
     horizon = checkpoints[-1]
     opening = min(horizon, init * arms)
     for step in range(1, opening + 1):
+        if row + 1 < since.size and step == since[row + 1]:
+            row += 1
+            means, best = course[row], course[row].max()
         arm = (step - 1) // init
         reward = families.draw(family, means[arm], word(streams[arm], np.uint64(pulls[arm])))
         sums[arm] += reward
@@ -183,6 +197,9 @@ def lazy(
     for arm in range(arms):
         cells_add(cells, table, rule, sums[arm], pulls[arm], arm, float(epoch), float(arms))
     for step in range(opening + 1, horizon + 1):
+        if row + 1 < since.size and step == since[row + 1]:
+            row += 1
+            means, best = course[row], course[row].max()
         if step > epoch:
             epoch = step + min(step // 64, 2 * int(cells[-1, 0]))
             cells_refresh(cells, rule, float(epoch), float(arms))
@@ -199,11 +216,22 @@ def lazy(
     return total
 
 
+@helper
+def _best_sum(means: Floats, slots: int) -> float:
+    chosen = np.zeros(slots, np.int64)
+    largest(means, slots, chosen)
+    total = 0.0
+    for j in range(slots):
+        total += means[chosen[j]]
+    return total
+
+
 @jit
 def pages(
     rule: Rule,
     family: Family,
-    means: Floats,
+    course: Floats,
+    since: Ints,
     order: Ints,
     streams: Words,
     init: int,
@@ -221,27 +249,28 @@ def pages(
     A play counts, pull and reward alike, when its feedback is read. Between readings a deterministic rule
     keeps its ranking; one that draws (``redraw``) ranks anew each round.
     """
-    arms = means.size
+    row, means, arms = 0, course[0], course.shape[1]
     sums, pulls, index = np.zeros(arms), np.zeros(arms), np.empty(arms)
     drawn = np.zeros(arms)  # plays, read or not
     pending = batch + delay
     waiting_arm = np.zeros((pending, slots), np.int64)
     waiting_reward = np.zeros((pending, slots))
     chosen = np.zeros(slots, np.int64)
-    largest(means, slots, chosen)
-    ceiling = 0.0
-    for j in range(slots):
-        ceiling += means[chosen[j]]
+    ceiling = _best_sum(means, slots)
     regret, total, when, read = 0.0, 0.0, 0, 0
     rounds = init * ((arms + slots - 1) // slots)  # groups of arms, each shown ``init`` times
     stale = True
     for step in range(1, checkpoints[-1] + 1):
+        if row + 1 < since.size and step == since[row + 1]:
+            row += 1
+            means, ceiling = course[row], _best_sum(course[row], slots)
         if (step - 1) % batch == 0:
             while read < step - 1 - delay:
                 for j in range(slots):
-                    arm = waiting_arm[read % pending, j]
-                    sums[arm] += waiting_reward[read % pending, j]
+                    arm, reward = waiting_arm[read % pending, j], waiting_reward[read % pending, j]
+                    sums[arm] += reward
                     pulls[arm] += 1.0
+                    rules.observe(rule, arm, reward, float(read * slots + j + 1))
                 read += 1
                 stale = True
             rule = rules.learned(rule, sums, pulls, float(read * slots))

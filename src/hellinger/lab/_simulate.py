@@ -14,6 +14,7 @@ from hellinger import families
 from hellinger._spec import expand_spec
 from hellinger.errors import require, require_memory, warn
 from hellinger.lab._block import Block, Setting
+from hellinger.lab.changing import Changing
 from hellinger.lab.contextual import simulate_problem
 from hellinger.lab.problem import Problem, Rewards
 from hellinger.lab.result import Result
@@ -29,7 +30,7 @@ _STEPS_A_BLOCK = 2_000_000
 def simulate(
     policies: PolicyLike | Sequence[PolicyLike],
     *,
-    means: str | Sequence[float] | npt.NDArray[np.float64] | None = None,
+    means: str | Sequence[float] | npt.NDArray[np.float64] | Changing | None = None,
     problem: str | ContextualProblem | None = None,
     data: str | Path | None = None,
     horizon: int,
@@ -60,7 +61,9 @@ def simulate(
         Policies, which may be made for another family than the rewards', or their specs, or rules and functions of
         your own, as :func:`~hellinger.policy` takes them. A sweep, ``hellinger-ucb(c=0.3..0.5/5)``, stands for several.
     means, family
-        The problem; ``means`` may also be text, as ``"beta(1.6,100)x10000"``.
+        The problem; ``means`` may also be text, as ``"beta(1.6,100)x10000"``. Means that change in time are a
+        :class:`Changing`, or text as ``"piecewise(arms=10, changes=5)"`` (see :func:`changing`); regret is then against
+        the best arm of the moment.
     problem, data
         Instead of means, a contextual problem: a spec as ``"synthetic(items=100)"`` or ``"jester"``, with the folder of
         its data, or one of your own. Rounds are pages, each for a person; regret is against an oracle that knows every
@@ -73,7 +76,7 @@ def simulate(
     horizon, runs
         Rounds in a run, and runs.
     init
-        Plays every arm is given first, in order.
+        Plays every arm is given first, in order; none by a policy that plays by its own weights from the start.
     slots, batch, delay
         Arms played a round (1, or as many as the problem has slots); rounds between two readings of feedback; rounds
         before feedback can be read.
@@ -128,11 +131,15 @@ def simulate(
     require(data is None, "data stands with a problem", data=data)
     slots = 1 if slots is None else slots
     assert means is not None
-    bandit = Problem.make(means, family, seed=seed, rewards=rewards)
+    bandit = Problem.make(means, family, seed=seed, rewards=rewards, horizon=horizon)
     if bandit.draws is not None:
         warn("rewards are drawn by Python functions: a round takes about ten microseconds instead of less than one")
     chosen = check_policies(policies, bandit.family, horizon * slots)
     arms = bandit.means.size
+    for one in chosen:
+        together = (slots, batch, delay) == (1, 1, 0) or not one.rule.at_once
+        rule = f"{one.name} plays one arm a round and sees its reward before the next"
+        require(together, rule, slots=slots, batch=batch, delay=delay)
     require(slots <= arms, "slots <= arms", slots=slots, arms=arms)
     require(
         init * -(-arms // slots) <= horizon,
@@ -176,6 +183,7 @@ def simulate(
         pulls=pulls / runs,
         reward=reward,
         wall_s=time.perf_counter() - started,
+        changes=[] if bandit.changes is None else bandit.changes.since.tolist()[1:],
     )
 
 

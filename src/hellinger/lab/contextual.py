@@ -12,10 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from hellinger import families, models
-from hellinger._spec import expand_spec, format_spec, parse_spec
+from hellinger._spec import expand_spec, format_spec, parse_spec, split_specs
 from hellinger.errors import require, require_memory
 from hellinger.lab._block import Setting
 from hellinger.lab.datasets import load_problem
+from hellinger.lab.filtering import FILTERS, ModelChooser, check_filter, make_filter
 from hellinger.lab.result import Result
 from hellinger.policies import PolicyLike, policy
 from hellinger.world.contextual import ContextualProblem, PagePlayer, PersonOracle, PersonPool
@@ -27,25 +28,37 @@ __all__ = ["Contender", "ContextRun", "PagesOutcome", "play_pages", "run_seed", 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-ORACLE = "oracle"
+ORACLE, CHOOSER = "oracle", "choose-model"
 
 
 class Contender(NamedTuple):
-    """A policy under the name that it was given by, and what it knows of people and items: a model, items' groups."""
+    """A policy under the name that it was given by, and what it knows of people and items: a model, items' groups.
+
+    Or a filter (:mod:`hellinger.lab.filtering`), by its spec; or other contenders, among whom the policy chooses.
+    """
 
     spec: str
     policy: str
     model: str = ""
     groups: bool = False
+    filtering: str = ""
+    among: tuple[Contender, ...] = ()
 
     @classmethod
     def read(cls, spec: str) -> Contender:
         """Take what is the pool's out of a policy's spec.
 
-        >>> Contender.read("cold-start(model=logistic)")
-        Contender(spec='cold-start(model=logistic)', policy='cold-start', model='logistic', groups=False)
+        >>> Contender.read("cold-start(model=logistic)")[:4]
+        ('cold-start(model=logistic)', 'cold-start', 'logistic', False)
+        >>> [each.spec for each in Contender.read("choose-model(models=(pairwise, cold-start))").among]
+        ['pairwise', 'cold-start']
         """
         name, arguments = parse_spec(spec)
+        if name in FILTERS:
+            check_filter(spec)
+            return cls(spec, "", filtering=spec)
+        if name == CHOOSER:
+            return cls._read_chooser(spec, arguments)
         model = arguments.pop("model", "")
         require(isinstance(model, str), "model is the spec of a model", model=model)
         groups = arguments.pop("groups", False)
@@ -53,10 +66,31 @@ class Contender(NamedTuple):
         made = policy(format_spec(name, arguments))
         return cls(spec, made.spec, models.get(str(model)).spec if model else "", bool(groups))
 
+    @classmethod
+    def _read_chooser(cls, spec: str, arguments: dict[str, object]) -> Contender:
+        unknown = sorted(arguments.keys() - {"models", "policy"})
+        require(not unknown, f"{CHOOSER} takes models, policy", argument=unknown)
+        listed = str(arguments.get("models", ""))
+        rule = f"{CHOOSER} has its models in parentheses, models=(name, name(key=value), …)"
+        require(listed.startswith("(") and listed.endswith(")"), rule, models=listed)
+        among = tuple(cls.read(each) for each in split_specs(listed[1:-1]))
+        require(len(among) > 0, rule, models=listed)
+        return cls(spec, policy(str(arguments.get("policy", "hellinger-ucb"))).spec, among=among)
+
+    @property
+    def own(self) -> bool:
+        """Whether all that is in it is the library's."""
+        return (not self.policy or policy(self.policy).own) and all(each.own for each in self.among)
+
     def player(self, problem: ContextualProblem, seed: int) -> PagePlayer:
         """Somebody who fills pages by it; the oracle has no policy."""
+        if self.filtering:
+            return make_filter(self.filtering, problem, seed)
         if not self.policy:
             return PersonOracle(problem)
+        if self.among:
+            players = [each.player(problem, seed) for each in self.among]
+            return ModelChooser(problem, policy(self.policy), players, seed=seed)
         return PersonPool(problem, policy(self.policy), model=self.model or None, groups=self.groups, seed=seed)
 
 
@@ -89,7 +123,7 @@ class ContextRun:
     @property
     def lasting(self) -> bool:
         """Whether the outcome may be kept: policies here are the library's own."""
-        return not self.contender.policy or policy(self.contender.policy).own
+        return self.contender.own
 
     @property
     def steps(self) -> int:

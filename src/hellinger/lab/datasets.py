@@ -48,7 +48,7 @@ def load_problem(spec: str, data: str | Path | None = None) -> ContextualProblem
     Parameters
     ----------
     spec
-        ``synthetic``, ``jester``, ``coat`` or ``upworthy``, with arguments in parentheses.
+        ``synthetic``, ``unequal``, ``jester``, ``coat`` or ``upworthy``, with arguments in parentheses.
     data
         The folder that has the folders ``jester``, ``coat`` and ``upworthy``; ``data`` if not given.
 
@@ -133,6 +133,20 @@ def synthetic(
         1.0 / (1.0 + np.exp(-odds)),
         tuple(_TOPICS[t] for t in topic),
         min(memory, max(0, items - slots)),
+    )
+
+
+@problem
+def unequal(
+    *, items: int = 1000, people: int = 1000, slots: int = 10, base: float = -4.0, seed: int = 0
+) -> ContextualProblem:
+    """Made up too, of items that differ very much and people that differ little; nothing is shown twice to a person.
+
+    ``synthetic`` with ``bias=1.5``, ``cross=0.3``, ``taste=0`` and a memory of all items: to find the few good items
+    is what matters, and one may be shown to a person once.
+    """
+    return synthetic(
+        items=items, people=people, slots=slots, memory=items, base=base, bias=1.5, cross=0.3, taste=0.0, seed=seed
     )
 
 

@@ -220,6 +220,7 @@ def identify(
     (True, 0)
     """
     problem = Problem.make(means, family, seed=seed)
+    require(problem.changes is None, "means stay where the best arms are looked for", means=means)
     require(problem.draws is None, "the family draws rewards in compiled code", family=problem.family)
     arms = problem.means.size
     require(best == int(best) and 1 <= best < arms, "1 <= best < arms, a whole number", best=best, arms=arms)

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from hellinger import families
 from hellinger.errors import InputError, require, require_memory
+from hellinger.lab.changing import Changing, changing, is_changing
 
 __all__ = ["PAPER_BERNOULLI", "PAPER_POISSON", "Problem", "Rewards", "parse_means"]
 
@@ -31,11 +32,20 @@ _LAWS = {"beta": 2, "uniform": 2, "gamma": 2, "normal": 2, "lognormal": 2}
 
 
 class Problem(NamedTuple):
-    """Means of the arms and their family; and a function that draws each arm's rewards, where the family does not."""
+    """Means of the arms and their family; and a function that draws each arm's rewards, where the family does not.
+
+    Where means change, ``means`` are their averages, and ``changes`` says how.
+    """
 
     family: families.Family
     means: Floats
     draws: tuple[Draw, ...] | None = None
+    changes: Changing | None = None
+
+    @property
+    def course(self) -> Changing:
+        """The means and the rounds from which on they are in force; a single row where they stay."""
+        return Changing(self.means[None], np.ones(1, np.int64)) if self.changes is None else self.changes
 
     @property
     def family_name(self) -> str:
@@ -45,14 +55,23 @@ class Problem(NamedTuple):
     @classmethod
     def make(
         cls,
-        means: str | Sequence[float] | Floats,
+        means: str | Sequence[float] | Floats | Changing,
         family: str | families.Family = "bernoulli",
         *,
         seed: int = 0,
         rewards: Rewards | None = None,
+        horizon: int = 1,
     ) -> Problem:
-        """Check means given as numbers, or read them as :func:`parse_means` does."""
+        """Check means given as numbers, or read them as :func:`parse_means` and :func:`changing` do."""
         chosen = families.get(family)
+        if isinstance(means, str) and is_changing(means):
+            means = changing(means, horizon=horizon, seed=seed)
+        if isinstance(means, Changing):
+            require(rewards is None, "rewards go with means that stay", rewards=rewards)
+            course = means.make(means.table, means.since.tolist()).until(horizon)
+            for row in course.table:
+                cls.make(row, chosen)
+            return cls(chosen, course.average(horizon), None, course)
         values = parse_means(means, seed=seed) if isinstance(means, str) else np.asarray(means, np.float64)
         require(values.ndim == 1 and values.size >= 1, "means is a list of at least one number", means=means)
         require(not np.isnan(values).any(), "means are numbers", means=means)

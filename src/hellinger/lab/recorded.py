@@ -71,6 +71,7 @@ def _play(
             reward = table[row, order[arm]]
             sums[arm] += reward
             pulls[arm] += 1.0
+            rules.observe(rule, arm, reward, float(row * slots + j + 1))
             total += reward
         rule = rules.learned(rule, sums, pulls, float((row + 1) * slots))
         if checkpoints[when] == row + 1:
@@ -114,6 +115,8 @@ def replay_table(
     chosen_family = families.get(family)
     chosen_family._check_mean(table, "reward")
     made = check_policies(policies, chosen_family, rounds * slots)
+    for one in made:
+        require(slots == 1 or not one.rule.at_once, f"{one.name} plays one arm a round", slots=slots)
     marks = log_spaced(rounds, checkpoints)
     best = np.argsort(-table.sum(axis=0), kind="stable")[:slots]
     ceiling = np.cumsum(table[:, best].sum(axis=1))[marks - 1]
@@ -126,7 +129,7 @@ def replay_table(
             if ties == "random":
                 order = np.random.default_rng([seed, run, 1]).permutation(arms)
             rng = np.random.Generator(np.random.Philox([seed, run])) if each.random else None
-            _play(each.rule, table, order, rng, slots, marks, reward[i, run], pulls[i])
+            _play(each.rule.begin(arms), table, order, rng, slots, marks, reward[i, run], pulls[i])
             if progress is not None:
                 progress(i * runs + run + 1, len(made) * runs)
     return Result(

@@ -70,6 +70,9 @@ class Result:
         Seconds it took, kept parts not counted.
     problem
         The contextual problem that was played; empty where arms have means.
+    changes
+        Rounds at which the means changed; ``means`` are then their averages, and regret is against the best arm of the
+        moment.
     """
 
     policies: list[str]
@@ -83,6 +86,7 @@ class Result:
     reward: Floats
     wall_s: float
     problem: str = ""
+    changes: Sequence[int] = ()
 
     @property
     def final(self) -> Floats:
@@ -200,7 +204,7 @@ class Result:
             Lines to draw dashed.
         lai_robbins
             Whether to draw Σ Δᵢ/KL(μᵢ ‖ μ*)·log t, the least slope of a uniformly consistent policy; not
-            drawn in any case where several arms are played a round, or arms are chosen for a person.
+            drawn in any case where several arms are played a round, arms are chosen for a person, or means change.
         focus
             Policies the regret axis is made for, by spec; all if empty.
         title, path
@@ -212,7 +216,7 @@ class Result:
         from hellinger import figures
 
         lower = None
-        if lai_robbins and self.setting.slots == 1 and not self.problem:
+        if lai_robbins and self.setting.slots == 1 and not self.problem and not self.changes:
             slope = theory.lai_robbins(self.means, family=self.family)
             lower = figures.Line("Lai–Robbins slope", self.checkpoints, slope * np.log(self.checkpoints))
         title = self._title("regret") if title is None else title
@@ -298,6 +302,7 @@ class Result:
             "checkpoints": self.checkpoints.tolist(),
             "wall_s": self.wall_s,
             "problem": self.problem,
+            "changes": list(self.changes),
             "sha256": {name: _sha256(folder / f"{name}.parquet") for name in _ARRAYS},
         }
         (folder / "result.json").write_text(json.dumps(metadata, indent=1), encoding="utf-8")
@@ -332,6 +337,7 @@ class Result:
                 reward=arrays["reward"].reshape(len(policies), runs),
                 wall_s=metadata["wall_s"],
                 problem=metadata.get("problem", ""),
+                changes=metadata.get("changes", []),
             )
         except (OSError, KeyError, TypeError, ValueError, pl.exceptions.PolarsError) as error:
             raise InputError(f"{path} must hold a result that Result.save wrote, but: {error}") from None

@@ -107,6 +107,8 @@ def _over_time(one: Ledger, other: Ledger) -> Iterator[str]:
     tables = [("totals", mine.totals, theirs.totals)]
     shares = [{f"{v} in phase {p}": s.as_json() for (p, v), s in x.shares.items()} for x in (mine, theirs)]
     tables.append(("share", shares[0], shares[1]))
+    shadows = [{f"{v} in phase {p}": s.as_json() for (p, v), s in x.shadows.items()} for x in (mine, theirs)]
+    tables.append(("what a shadow would have earned", shadows[0], shadows[1]))
     users = [{name: users.as_json() for name, users in x.users.items()} for x in (mine, theirs)]
     tables.append(("users", users[0], users[1]))
     for name in mine.steps:

@@ -18,6 +18,8 @@ Floats = npt.NDArray[np.float64]
 Slots = npt.NDArray[np.int64]
 
 _LATE = len(ZONES) - 1
+_ONE = np.int32(1)
+"""Of the type of what it is added to: with another ``add.at`` takes forty times as long."""
 
 Columns = tuple[Floats, Floats]
 """Impressions and rewards."""
@@ -82,7 +84,7 @@ class Counts:
             behind = zones > 0
             if behind.any():
                 self._reach_late()
-                np.add.at(self._late.reshape(-1), slots[behind] * _LATE + zones[behind] - 1, 1)
+                np.add.at(self._late.reshape(-1), slots[behind] * _LATE + zones[behind] - 1, _ONE)
 
     def add(self, slots: Slots, n: Floats, s: Floats, deleted: float = 0.0) -> None:
         """Add to the counts of some items; ``deleted`` impressions were of deleted items."""

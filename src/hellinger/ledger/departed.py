@@ -13,7 +13,7 @@ from hellinger.ledger.numbering import Names
 
 __all__ = ["Departed"]
 
-_NOTHING = (0.0, 0.0, *[0.0] * (len(ZONES) - 1))
+_NOTHING = (0.0, 0.0, *[0.0] * (len(ZONES) - 1), 0.0)
 
 Key = tuple[str, str]
 """Variant and segment."""
@@ -26,21 +26,30 @@ class Departed:
         self.items: dict[Names, int] = {}
         """How many items each group has lost."""
         self.sums: dict[Key, dict[Names, tuple[float, ...]]] = {}
-        """Impressions, rewards, and impressions in each zone of positions but the first, by variant and segment."""
+        """By variant and segment: impressions, rewards, impressions in each zone of positions but the first, and of how
+        many items."""
 
     def add(self, groups: Sequence[Names], slots: Sequence[int], counts: Mapping[Key, Counts], size: int) -> None:
         """Note items of these groups that are about to be forgotten, by slot; in a catalogue of so many."""
         for group in groups:
             self.items[group] = self.items.get(group, 0) + 1
         places = np.asarray(slots, np.intp)
+        names = list(dict.fromkeys(groups))
+        number = {group: j for j, group in enumerate(names)}
+        whose = np.array([number[group] for group in groups], np.intp)
         for key, each in counts.items():
             n, s = each.of(places, size)
+            known = (n != 0) | (s != 0)
+            if not known.any():
+                continue
             late = each.behind(places, size)
-            rows = np.column_stack([n, s, late if len(late) else np.zeros((n.size, len(ZONES) - 1))])
-            for j in np.flatnonzero((n != 0) | (s != 0)).tolist():
-                sums = self.sums.setdefault(key, {})
-                before = sums.get(groups[j], _NOTHING)
-                sums[groups[j]] = tuple([a + b for a, b in zip(before, rows[j].tolist(), strict=True)])
+            rows = np.column_stack([n, s, late if len(late) else np.zeros((n.size, len(ZONES) - 1)), known])
+            whole = np.zeros((len(names), len(_NOTHING)))
+            np.add.at(whole, whose[known], rows[known])  # sums are exact in whatever order
+            sums = self.sums.setdefault(key, {})
+            for j in np.unique(whose[known]).tolist():
+                before = sums.get(names[j], _NOTHING)
+                sums[names[j]] = tuple([a + b for a, b in zip(before, whole[j].tolist(), strict=True)])
 
     def drop(self, group: Names) -> None:
         """Let go of a group that no item has any more."""
@@ -51,18 +60,20 @@ class Departed:
     def of(
         self, groups: Sequence[Names], variants: Iterable[str], segment: str, lacks: Floats | None = None
     ) -> tuple[Floats, Columns]:
-        """How many items these groups have lost; their impressions and rewards over some variants, in one segment.
+        """How many shown items these groups have lost; their impressions and rewards over some variants, in a segment.
+
+        One that several variants have shown counts for each, as far as the group has lost so many.
 
         With ``lacks`` what the impressions are worth: see :meth:`hellinger.ledger.ledger.Ledger.sums`.
         """
-        items = np.array([self.items.get(group, 0) for group in groups], np.float64)
+        lost = np.array([self.items.get(group, 0) for group in groups], np.float64)
         whole = np.zeros((len(groups), len(_NOTHING)))
         for variant in sorted(set(variants)):
             sums = self.sums.get((variant, segment))
             if sums:
                 whole += [sums.get(group, _NOTHING) for group in groups]
-        n = whole[:, 0] if lacks is None else whole[:, 0] - whole[:, 2:] @ lacks
-        return items, (n.copy(), whole[:, 1].copy())
+        n = whole[:, 0] if lacks is None else whole[:, 0] - whole[:, 2:-1] @ lacks
+        return np.minimum(lost, whole[:, -1]), (n.copy(), whole[:, 1].copy())
 
     def as_json(self) -> dict[str, Any]:
         """All of it."""
@@ -77,7 +88,11 @@ class Departed:
         made = cls()
         made.items = {tuple(group): items for group, items in raw.get("items", ())}
         made.sums = {
-            (variant, segment): {tuple(group): tuple(pair) for group, pair in sums}
+            (variant, segment): {tuple(group): made._completed(tuple(group), pair) for group, pair in sums}
             for variant, segment, sums in raw.get("sums", ())
         }
         return made
+
+    def _completed(self, group: Names, sums: list[float]) -> tuple[float, ...]:
+        """Sums of a snapshot, which may not say of how many items they are."""
+        return tuple(sums) if len(sums) == len(_NOTHING) else (*sums, float(self.items.get(group, 0)))

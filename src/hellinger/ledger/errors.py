@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from hellinger.errors import InputError
 
-__all__ = ["EventError", "UnknownKindError"]
+__all__ = ["EventError", "OutdatedError", "UnknownKindError"]
+
+
+class OutdatedError(InputError):
+    """Part of a snapshot is another version's, and has to be made from the log."""
 
 
 class EventError(InputError):

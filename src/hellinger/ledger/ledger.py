@@ -23,14 +23,15 @@ from hellinger.ledger.counts import Columns, Counts, Floats, Slots, added
 from hellinger.ledger.departed import Departed
 from hellinger.ledger.errors import EventError, UnknownKindError
 from hellinger.ledger.looks import ZONES, Looks
-from hellinger.ledger.requests import Request, Requests, request_of
+from hellinger.ledger.requests import REFERRING, Request, Requests, request_of
 from hellinger.ledger.series import RESOLUTIONS, TimeSeries
+from hellinger.ledger.shadows import ShadowShares, Weighed
 from hellinger.ledger.shares import Share, Shares, Users
 from hellinger.ledger.variant_models import VariantModels
 
 __all__ = ["COMMON", "Ledger", "placed", "starting"]
 
-MINUTE = RESOLUTIONS["minute"]
+MINUTE, DAY = RESOLUTIONS["minute"], 86_400_000
 
 COMMON = ""
 """Instead of a variant: counts imported from elsewhere, which every variant learns from."""
@@ -94,6 +95,8 @@ class Ledger:
 
     def __init__(self, *, cache: int = 100_000) -> None:
         self.seq = 0
+        self.format = 0
+        """The version of the snapshot that it was read from."""
         self.catalogue = Catalogue()
         self.counts: dict[tuple[str, str], Counts] = {}
         """By variant and segment; all traffic of a variant under the segment ``""``."""
@@ -121,6 +124,8 @@ class Ledger:
         """Kinds of feedback that are a guardrail in some phase."""
         self._gathered: defaultdict[tuple[Share, str], list[_Change]] = defaultdict(list)
         """Feedback and confirmations not counted yet, by share and variant, in the log's order, all of one minute."""
+        self._looked: defaultdict[tuple[int, int], float] = defaultdict(float)
+        """Rewards not noted in ``looks`` yet, by ties and position: most rankings of a batch have the same ties."""
         self._minute = 0
         self._unread: defaultdict[tuple[_Head, Share, int], list[str]] = defaultdict(list)
         """Rankings not counted yet, by what they have in common, share and minute: places of their items, as text."""
@@ -134,7 +139,7 @@ class Ledger:
         for event in events:
             if event.kind == "rank":
                 here.add(event.key)
-            elif event.kind in ("feedback", "seen"):
+            elif event.kind in REFERRING:
                 name = request_of(event.key)
                 if name not in here and name not in self.requests:
                     wanted[name] = None
@@ -154,17 +159,22 @@ class Ledger:
         recent, gathered, guards = self.requests.recent.get, self._gathered, self._guards
         forgets = self.catalogue.version
         minute, seq, key, kind = self._minute, self.seq, "", ""
-        models = self.models  # there are none in most services
+        looked, last = self._looked, ""
+        modelled = bool(self.models)  # most services have none
         try:
             for seq, ((key, kind, at, body), said) in events:
                 if kind == "feedback":
                     name, item, what, points, late, _ = said
-                    request = recent(name)
-                    if isinstance(request, tuple):
-                        request = self.requests.find(name)
+                    if name != last:  # much feedback follows other feedback of its ranking
+                        last, found = name, recent(name)
+                        request = self.requests.find(name) if isinstance(found, tuple) else found
+                        if request is not None:
+                            given, ties, counted, unit = request.given, request.ties, request.counted, request.unit
+                            slots = request.slots if request.version == forgets else self.slots_of(request)
+                            variant, segment = request.whose
+                            share = request.share
                     # None if it was compacted away: older than anything that could still be learned
                     if request is not None and (position := item if type(item) is int else request.position(item)) >= 0:
-                        given = request.given
                         if what in guards and not late:
                             self._guard(request, what, position)
                         if len(given) != 1 or what not in given or position in given[what]:
@@ -173,19 +183,24 @@ class Ledger:
                             given[what][position] = points
                             request.reward += points
                             rise = points
-                        if rise and request.ties:
-                            self.looks.note(request.ties, position, rise)
-                        shown = 0.0 if request.counted or late or not request.see(position) else 1.0
+                        if rise and ties:
+                            looked[ties, position] += rise
+                        if rise and request.shadows:
+                            self._weigh(request, request.shadows, position, rise)
+                        shown = 0.0 if counted or late or not request.see(position) else 1.0
                         if rise or shown:
                             if not minute <= at < minute + MINUTE:
                                 minute = self._turn_to(at, changes)
-                            variant, segment = request.whose
-                            slot = (request.slots if request.version == forgets else self.slots_of(request))[position]
-                            change = (slot, shown, rise, request.reward, segment, request.unit)
-                            gathered[request.share or self._share_of(request), variant].append(change)
-                            if models:
-                                models.observe(request, [position], shown, rise)
-                elif kind == "rank":
+                            if share is None:
+                                share = self._share_of(request)
+                            change = (slots[position], shown, rise, request.reward, segment, unit)
+                            gathered[share, variant].append(change)
+                            if modelled:
+                                self.models.observe(name, request, [position], shown, rise)
+                    self.seq = seq
+                    continue
+                last = ""
+                if kind == "rank":
                     if key in own:
                         self._rank(key, own[key], changes)
                     elif said is not None or not self._gather(key, at, body, changes):
@@ -193,6 +208,8 @@ class Ledger:
                 elif kind == "seen":
                     self._seen(at, said, changes)
                     minute = self._minute
+                elif kind == "shadow":
+                    self._shadow(request_of(key), said)
                 else:
                     self._count_gathered(changes)
                     handler = _HANDLERS.get(kind)
@@ -200,7 +217,7 @@ class Ledger:
                         writer = orjson.loads(body).get("writer")
                         raise UnknownKindError(seq, kind, key, writer, version("hellinger"))
                     handler(self, seq, (at, said, body), changes)
-                    forgets = self.catalogue.version
+                    forgets, modelled = self.catalogue.version, bool(self.models)
                     if self.catalogue.dropped_groups:
                         self._drop_groups(changes)
                 self.seq = seq
@@ -276,6 +293,9 @@ class Ledger:
                 its = np.array([each == segment for each in segments])
                 self._count(variant, segment, places[its], n[its], s[its], changes)
         self._gathered.clear()
+        for (ties, position), reward in self._looked.items():
+            self.looks.note(ties, position, reward)
+        self._looked.clear()
 
     def recall(self, thread: Iterable[Logged]) -> None:
         """Remember rankings again, from what the log says of them."""
@@ -298,7 +318,7 @@ class Ledger:
                     there = np.array([slot for slot in slots if slot >= 0], np.int64)
                     counts.add(there, np.ones(there.size), np.zeros(there.size), shown - there.size)
             if self.models:
-                self.models.observe(request, range(shown), 1.0, 0.0)
+                self.models.observe(name, request, range(shown), 1.0, 0.0)
 
     def _assign(self, request: Request, shown: int, changes: Changes) -> None:
         """Count a ranking for its variant's statistics."""
@@ -336,6 +356,11 @@ class Ledger:
             shares = self.series.shares[phase, variant] = Shares(window, bucketed=bucketed)
         return shares
 
+    def window_of(self, request: Request) -> int:
+        """Milliseconds for which a ranking may be rewarded; a day where an older version began its phase."""
+        window = self._phase.get(request.phase, {}).get("window")
+        return DAY if window is None else int(window)
+
     def _guard(self, request: Request, kind: str, position: int) -> None:
         """Count feedback of a guardrail's kind, where it is one in the ranking's phase."""
         if self._phase.get(request.phase, {}).get("guardrail") != kind:
@@ -343,6 +368,29 @@ class Ledger:
         given = request.given.get(kind, {})
         if position not in given:
             self._share_of(request).current.guard(len(given) + 1, request.unit)
+
+    def _shadow(self, name: str, fields: dict[str, Any]) -> None:
+        """Count what shadows would have shown instead of a ranking, and what that has earned so far."""
+        request = self.requests.find(name)
+        if request is None or not request.items or request.shadows is not None:
+            return
+        for shadow, weighed in request.weigh(fields["shadows"]).items():
+            key = request.phase, shadow
+            if key not in self.series.shadows:
+                self.series.shadows[key] = ShadowShares(self._phase.get(request.phase, {}).get("window"))
+            shares = self.series.shadows[key]
+            if shares.opens(request.at):
+                shares.begin(request.at)
+                for each in self.series.shadows.values():
+                    if each.open:
+                        each.close(request.at)
+            shares.find(request.at).opened(weighed, request.reward, len(request.items))
+
+    def _weigh(self, request: Request, shadows: Mapping[str, Weighed], position: int, rise: float) -> None:
+        """Count for the shadows of a ranking what one of its places has earned."""
+        for shadow, weighed in shadows.items():
+            share = self.series.shadows[request.phase, shadow].find(request.at)
+            share.rose(weighed, position, rise, request.reward, len(request.items))
 
     def slots_of(self, request: Request) -> array[int]:
         """The items that a ranking showed: those that bore the names at its place in the log, −1 for none.
@@ -374,7 +422,7 @@ class Ledger:
             change = (self.slots_of(request)[position], 1.0, 0.0, request.reward, segment, request.unit)
             self._gathered[self._share_of(request), variant].append(change)
             if self.models:
-                self.models.observe(request, [position], 1.0, 0.0)
+                self.models.observe(fields["request"], request, [position], 1.0, 0.0)
 
     def _item(self, seq: int, event: tuple[int, dict[str, Any], str], changes: Changes) -> None:
         at, fields, body = event
@@ -460,6 +508,8 @@ class Ledger:
         key = fields["variant"], fields["segment"] or ""
         if self.prior_place(*key) == fields["after"]:
             known = {"rounds": fields["rounds"], "prior": fields["prior"], "curve": fields.get("curve", 0)}
+            if "segments" in fields:
+                known["segments"] = fields["segments"]
             self.priors[key] = seq, known
             changes.priors.add(key)
             self.models.set_prior(*key)
@@ -490,6 +540,12 @@ class Ledger:
         self._phase[phase["seq"]] = phase
         if phase.get("guardrail"):
             self._guards.add(phase["guardrail"])
+
+    def shadows_before(self, phase: Mapping[str, Any]) -> Mapping[str, str]:
+        """The shadows of the phase that came before this one in its experiment."""
+        its = [each for each in self.phases if each["name"] == phase["name"] and each["seq"] < phase["seq"]]
+        shadows: Mapping[str, str] = its[-1].get("shadows", {}) if its else {}
+        return shadows
 
     def _begin_common(self, variant: str, changes: Changes) -> None:
         """Let a variant begin from what all others have counted, unless it has been there before."""

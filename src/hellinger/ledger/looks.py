@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from operator import eq
 from typing import Any
 
 import numpy as np
@@ -54,11 +55,12 @@ def ties_of(fields: Mapping[str, Any]) -> int:
         return (1 << max(len(scores) - 1, 0)) - 1
     if fields.get("policy") == "fixed":
         return 0
-    ties = 0
-    for j in range(len(scores) - 1):
-        if scores[j] == scores[j + 1]:
-            ties |= 1 << j
-    return ties
+    same = list(map(eq, scores, scores[1:]))
+    if True not in same:
+        return 0
+    if False not in same:  # as when few items were ever shown
+        return (1 << len(same)) - 1
+    return sum(1 << j for j, equal in enumerate(same) if equal)
 
 
 class Looks:
@@ -76,17 +78,17 @@ class Looks:
 
     def note(self, ties: int, position: int, reward: float) -> None:
         """Count what a position of a ranking with these ties has earned."""
-        first = last = position
-        while first > 0 and ties >> (first - 1) & 1:
-            first -= 1
-        while last + 1 < MOST and ties >> last & 1:
-            last += 1
-        if first == last or position >= MOST:
+        if position >= MOST:
             return
-        stretch = first, last + 1
-        if stretch not in self.rewards:
-            self.rewards[stretch] = [0.0] * (last + 1 - first)
-        self.rewards[stretch][position - first] += reward
+        first = (~ties & (1 << position) - 1).bit_length()  # after the last bit below that is not set
+        above = ties >> position
+        end = min(position + (~above & above + 1).bit_length(), MOST)  # at the first bit from here that is not set
+        if end - first < 2:
+            return
+        rewards = self.rewards.get((first, end))
+        if rewards is None:
+            rewards = self.rewards[first, end] = [0.0] * (end - first)
+        rewards[position - first] += reward
         self.total += reward
 
     def as_json(self) -> list[Any]:

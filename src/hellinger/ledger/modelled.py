@@ -21,14 +21,16 @@ import orjson
 from hellinger import models
 from hellinger._spec import format_spec, parse_spec
 from hellinger.errors import InputError, require
+from hellinger.ledger.calibration import Calibration
+from hellinger.ledger.errors import OutdatedError
 from hellinger.ledger.numbering import Names
 from hellinger.policies import Prior, policy
 from hellinger.pool import Pool
 
-__all__ = ["BINS", "Modelled", "Placing", "has_model", "split_model", "warm"]
+__all__ = ["Modelled", "Placing", "ShownIn", "has_model", "read_features", "split_model", "warm"]
 
-BINS = 25
-"""Classes of predicted means, for calibration: the j-th ends at 2^(j/2 − 12)."""
+EDITION = 2
+"""Raised when models come to learn otherwise: what another edition has learned is not what this one would have."""
 ITEMS = 250
 """Items that one step adds, while rankings wait: some milliseconds."""
 
@@ -63,6 +65,16 @@ class Placing(NamedTuple):
     hidden: bool
 
 
+class ShownIn(NamedTuple):
+    """Of which ranking impressions and rewards are."""
+
+    name: str
+    positions: Sequence[int]
+    at: int
+    until: int
+    """When it can be rewarded no more."""
+
+
 class Modelled:
     """A pool with a model, whose items are known by their places in the log (``since``).
 
@@ -85,8 +97,7 @@ class Modelled:
         """Items that the pool has once all steps are taken."""
         self.unsettled = 0
         """Steps to be taken before the pool has the items that it is to have."""
-        self.calibration = np.zeros((BINS, 3))
-        """Sum of predictions, impressions and rewards in each class of predictions, made before it learned."""
+        self.calibration = Calibration()
         self._steps: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
 
     def __len__(self) -> int:
@@ -119,9 +130,11 @@ class Modelled:
         self.unsettled += 1
         self._steps.append((do, arguments))
 
-    def observe(self, since: Sequence[int], impressions: Any, rewards: Any, context: str | None) -> None:
-        """Learn what items have earned in a context, given as JSON."""
-        self._steps.append((self._observe, (since, impressions, rewards, context)))
+    def observe(
+        self, since: Sequence[int], impressions: Any, rewards: Any, context: str | None, shown: ShownIn | None = None
+    ) -> None:
+        """Learn what items have earned in a context, given as JSON, and where they were shown if that is known."""
+        self._steps.append((self._observe, (since, impressions, rewards, context, shown)))
 
     def set_prior(self, state: Mapping[str, Any]) -> None:
         """Believe this of items before their first event."""
@@ -158,7 +171,7 @@ class Modelled:
             [item.impressions for item in items],
             [item.rewards for item in items],
             tags=[item.tags for item in items],
-            features=[_read(item.features) for item in items],
+            features=[read_features(item.features) for item in items],
             fresh=False,
             order=[item.since for item in items],
         )
@@ -176,18 +189,25 @@ class Modelled:
             (self.pool.hide if hidden else self.pool.unhide)([since])
         self.unsettled -= 1
 
-    def _observe(self, since: Sequence[int], impressions: Any, rewards: Any, context: str | None) -> None:
+    def _observe(
+        self, since: Sequence[int], impressions: Any, rewards: Any, context: str | None, shown: ShownIn | None
+    ) -> None:
         ids = np.asarray(since, np.int64)
         n, s = np.broadcast_to(impressions, ids.shape), np.broadcast_to(rewards, ids.shape)
         here = self.pool.contains(ids)
         if not here.all():
             ids, n, s = ids[here], n[here], s[here]
-        if ids.size:
-            about = _read(context)
-            means = self.pool.predict(ids, context=about)[0]
-            classes = np.clip(np.ceil(2.0 * np.log2(np.maximum(means, 1e-9)) + 24.0), 0, BINS - 1).astype(np.intp)
-            np.add.at(self.calibration, classes, np.stack([n * means, n, s], axis=1))
-            self.pool.record_many(ids, n, s, contexts=about)
+        if not ids.size:
+            return
+        about = read_features(context)
+        if shown is not None:
+            positions = [position for position, known in zip(shown.positions, here.tolist(), strict=True) if known]
+            if n.any():  # predict, then learn
+                means = self.pool.predict(ids, context=about)[0]
+                self.calibration.show(shown.name, shown.at, shown.until, positions, means)
+            for position, rise in zip(positions, s.tolist(), strict=True) if s.any() else ():
+                self.calibration.reward(shown.name, position, rise)
+        self.pool.record_many(ids, n, s, contexts=about)
 
     def _set_prior(self, state: Mapping[str, Any]) -> None:
         if self.pool.policy.rule.learns_prior:
@@ -201,9 +221,10 @@ class Modelled:
         pool, table, places = self.pool, self.pool.table(), np.arange(len(self.pool))
         plain, arrays = pool._modelled.regression.state()
         prior = None if pool.prior is None else pool.prior.state()
-        found = hashlib.sha256(orjson.dumps([plain, self.shared, self.began, pool.rounds, prior]))
+        judged = self.calibration.as_json()
+        found = hashlib.sha256(orjson.dumps([plain, self.shared, self.began, pool.rounds, prior, judged]))
         arrays |= {"ids": np.array(table.ids(places), np.int64), "hidden": table.items["hidden"]}
-        arrays |= {name: table.counts(name, places) for name in ("n", "s")} | {"calibration": self.calibration}
+        arrays |= {name: table.counts(name, places) for name in ("n", "s")}
         for name in sorted(arrays):
             found.update(name.encode() + np.ascontiguousarray(arrays[name]).tobytes())
         return found.hexdigest()
@@ -212,7 +233,7 @@ class Modelled:
         """Everything, for a snapshot."""
         self.catch_up()
         header: dict[str, Any] = {"spec": self.spec, "model": self.model, "began": self.began, "shared": self.shared}
-        header["calibration"] = self.calibration.tolist()
+        header |= {"edition": EDITION, "judged": self.calibration.as_json()}
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "pool"
             self.pool.save(path)
@@ -220,14 +241,19 @@ class Modelled:
 
     @classmethod
     def decode(cls, header: Mapping[str, Any], data: bytes) -> Modelled:
-        """What :meth:`encode` gave."""
+        """What :meth:`encode` gave; an error where another edition has learned it, or wrote the pool otherwise."""
+        if header.get("edition") != EDITION:
+            raise OutdatedError(f"what models have learned must be of edition {EDITION}, not {header.get('edition')}")
         made = cls(header["spec"], header["model"], header["began"])
         made.shared = header["shared"]
-        made.calibration = np.array(header["calibration"])
+        made.calibration = Calibration.of_json(header["judged"])
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "pool"
             path.write_bytes(data)
-            made.pool = Pool.load(path)
+            try:
+                made.pool = Pool.load(path)
+            except InputError as error:
+                raise OutdatedError(f"the pool of a model cannot be read: {error}") from None
         made.members = set(made.pool.ids)
         return made
 
@@ -237,15 +263,17 @@ def warm(spec: str, model: str | None) -> None:
     assert model is not None
     warming = Modelled(spec, model, 0)
     warming.begin([Placing(since, 2.0, 1.0, ("t",), '{"x":1.0}', False) for since in (1, 2)], 4.0)
-    warming.observe([1] * 80, 1.0, 0.0, '{"y":1.0}')  # so many that it learns how far weights spread
+    for number in range(20):  # so many that it learns how far weights spread
+        warming.observe([1], 1.0, 0.0, '{"y":1.0}', ShownIn(str(number), [0], 0, 0))
     warming.catch_up()
-    warming.pool.pick(1, context={"y": 1.0}, tags=["t"], exclude=[2], count=False)
+    for filters in ({"tags": ["t"], "exclude": [2]}, {"among": [1, 2]}):
+        warming.pool.pick(1, context={"y": 1.0}, count=False, **filters)
     warming.pool.scores([1])
     warming.remove(2)
     warming.catch_up()
 
 
-def _read(features: str | None) -> dict[str, Any]:
+def read_features(features: str | None) -> dict[str, Any]:
     """Features or a context; nothing where a model cannot take them, as another version may have let them pass."""
     if features is None:
         return {}

@@ -9,12 +9,13 @@ from typing import NamedTuple
 from hellinger.errors import require
 from hellinger.events import Logged
 from hellinger.ledger.comparison import differences
+from hellinger.ledger.errors import OutdatedError
 from hellinger.ledger.ledger import Ledger, placed
 from hellinger.ledger.requests import spoken_of
-from hellinger.ledger.snapshot import decode, encode
+from hellinger.ledger.snapshot import VERSION, decode, encode
 from hellinger.store import Store, StoreDamagedError, StoreUnavailableError
 
-__all__ = ["Compaction", "advance", "check", "compact", "differences", "fold", "recover", "take_snapshot"]
+__all__ = ["Compaction", "advance", "check", "compact", "differences", "fold", "recover", "recover_at", "take_snapshot"]
 
 BATCH = 20_000
 ATTEMPTS = 5
@@ -43,19 +44,45 @@ def recover(store: Store, *, cache: int = 100_000, base: bool = False, progress:
             raise
         log.error("%s: the log is folded from further back", error)
         ledger = _saved(store, cache, base=True)
+    except OutdatedError as error:
+        log.warning("%s: the log is folded from further back", error)
+        ledger = _saved(store, cache, base=True)
+    if not base and ledger.format < VERSION:
+        # it may be older than the events it was made of, and not have all they say
+        log.warning("the snapshot is of version %d: the log is folded from further back, once", ledger.format)
+        ledger = _saved(store, cache, base=True)
     if not base:
         advance(store, ledger, progress=progress)
     return ledger
 
 
+def recover_at(store: Store, through: int, *, cache: int = 100_000) -> Ledger:
+    """The ledger as of a place in the log, from the newest snapshot that does not reach beyond it."""
+    ledger, current = None, store.snapshot()
+    if current is not None and current[0] <= through:
+        try:
+            ledger = _saved(store, cache, base=False)
+        except StoreDamagedError as error:
+            log.error("%s: the log is folded from further back", error)
+    if ledger is None or ledger.seq > through or ledger.format < VERSION:
+        ledger = _saved(store, cache, base=True)
+    advance(store, ledger, through=through)
+    return ledger
+
+
 def _saved(store: Store, cache: int, *, base: bool) -> Ledger:
-    """The ledger of a snapshot, an empty one where there is none."""
+    """The ledger of a snapshot, an empty one where there is none.
+
+    Behind the base of compaction there is no log to learn from: a model of another version begins there.
+    """
     for _ in range(ATTEMPTS):
         saved = store.snapshot(base=base)
         if saved is None:
-            return Ledger(cache=cache)
+            ledger = Ledger(cache=cache)
+            ledger.format = VERSION
+            return ledger
         try:
-            return decode(saved[1], cache=cache)
+            return decode(saved[1], cache=cache, anew=base)
         except StoreUnavailableError:  # a newer one has taken its place, or the store is gone and says so again
             continue
     raise StoreUnavailableError(f"the snapshot was replaced {ATTEMPTS} times while it was read")
@@ -118,11 +145,13 @@ def check(store: Store, *, progress: Progress | None = None) -> list[str]:
     """
     saved = store.snapshot()
     fold = recover(store, base=True)
-    if saved is None:
+    try:
+        saved_ledger = None if saved is None else decode(saved[1])
+    except OutdatedError:  # a start would not use it either
+        saved_ledger = None
+    if saved_ledger is None:
         saved_ledger = recover(store, base=True, cache=10)
         advance(store, saved_ledger, progress=progress)
-    else:
-        saved_ledger = decode(saved[1])
     if fold.seq > saved_ledger.seq:
         return [f"the base of compaction reaches {fold.seq}, beyond the snapshot at {saved_ledger.seq}"]
     advance(store, fold, through=saved_ledger.seq, progress=progress)

@@ -11,11 +11,15 @@ from typing import Any
 import orjson
 
 from hellinger.events import Logged
+from hellinger.ledger.shadows import Weighed
 from hellinger.ledger.shares import Share
 
-__all__ = ["Request", "Requests", "Unread", "request_of", "spoken_of"]
+__all__ = ["REFERRING", "Request", "Requests", "Unread", "request_of", "spoken_of"]
 
 _NONE = array("i")
+
+REFERRING = frozenset(["feedback", "seen", "shadow"])
+"""Kinds of events that refer to a ranking, whose name begins their keys."""
 
 
 Unread = tuple[int, str]
@@ -36,6 +40,7 @@ class Request:
         "phase",
         "reward",
         "seen",
+        "shadows",
         "share",
         "slots",
         "sums",
@@ -86,6 +91,8 @@ class Request:
         """Which neighbours are in random order: see ``looks.ties_of``."""
         self.share: Share | None = None
         """The sums that it is counted in, once they were asked for."""
+        self.shadows: dict[str, Weighed] | None = None
+        """What shadow variants would have shown instead, by name; None where none has ranked it."""
         self.given: dict[str, dict[int, float]] = {}
         """Points by kind of feedback and position: there are few kinds, and a dictionary for each item is large."""
         self.sums: dict[int, float] | None = None
@@ -128,6 +135,22 @@ class Request:
             return self.items.index(item)
         except ValueError:
             return -1
+
+    def earned(self, position: int) -> float:
+        """What an impression has earned so far, at most 1."""
+        if self.sums is not None:
+            return min(1.0, self.sums.get(position, 0.0))
+        return min(1.0, next((points.get(position, 0.0) for points in self.given.values()), 0.0))
+
+    def weigh(self, shadows: dict[str, Any]) -> dict[str, Weighed]:
+        """Take what a ``shadow`` event says of this ranking; what it has earned already is weighed too."""
+        self.shadows = {}
+        for name, fields in shadows.items():
+            weighed = self.shadows[name] = Weighed(fields)
+            for position in range(len(self.items)):
+                if (earned := self.earned(position)) > 0.0:
+                    weighed.rise(position, earned)
+        return self.shadows
 
     def see(self, position: int) -> bool:
         """Note that an item was seen; whether that is an impression not counted before."""
@@ -272,13 +295,18 @@ class Requests:
                     fresh[name] = Request.of(event.at, event.fields)
             elif event.seq <= through and name in fresh:
                 fields, request = event.fields, fresh[name]
+                if event.kind == "shadow":
+                    request.weigh(fields["shadows"])
+                    continue
                 position = request.position(fields["item"])
                 if position < 0:
                     continue
                 if not fields.get("late"):
                     request.see(position)
                 if event.kind == "feedback":
-                    request.give(position, fields["kind"], fields["points"])
+                    rise = request.give(position, fields["kind"], fields["points"])
+                    for weighed in (request.shadows or {}).values():
+                        weighed.rise(position, rise)
         for name, request in fresh.items():
             self.put(name, request)
         return list(fresh.values())
@@ -290,8 +318,8 @@ def _size(request: Request | Unread) -> int:
 
 
 def spoken_of(events: Iterable[Logged]) -> list[str]:
-    """Requests that feedback and confirmations among these events belong to."""
-    return list({request_of(event.key): None for event in events if event.kind in ("feedback", "seen")})
+    """Requests that feedback, confirmations and shadows among these events belong to."""
+    return list({request_of(event.key): None for event in events if event.kind in REFERRING})
 
 
 def request_of(key: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from typing import Any
 
+from hellinger.ledger.shadows import ShadowShares
 from hellinger.ledger.shares import Share, Shares, Users
 
 __all__ = ["RESOLUTIONS", "TimeSeries"]
@@ -29,6 +30,8 @@ class TimeSeries:
         self.totals: dict[str, Cell] = {}
         self.shares: dict[tuple[int, str], Shares] = {}
         """By phase and variant; under phase 0 what belongs to none: imports, and rankings older than phases."""
+        self.shadows: dict[tuple[int, str], ShadowShares] = {}
+        """By phase and shadow: what it would have earned."""
         self.users: dict[str, Users] = {}
         """By experiment, where users keep their variant."""
         self.steps: dict[str, dict[int, dict[str, Cell]]] = {name: {} for name in RESOLUTIONS}
@@ -74,6 +77,7 @@ class TimeSeries:
         return {
             "totals": self.totals,
             "shares": [[*key, *shares.as_json()] for key, shares in self.shares.items()],
+            "shadows": [[*key, *shares.as_json()] for key, shares in self.shadows.items()],
             "users": {name: users.as_json() for name, users in self.users.items()},
             "steps": {name: {str(k): v for k, v in steps.items()} for name, steps in self.steps.items()},
         }
@@ -90,6 +94,8 @@ class TimeSeries:
                 series.shares[phase, variant] = _all_final(numbers)
         for variant, numbers in fields.get("pages", {}).items():  # of before there were phases
             series.shares[0, variant] = _all_final([*series.totals.get(variant, (0, 0, 0)), *numbers])
+        for phase, shadow, *numbers in fields.get("shadows", ()):  # an older snapshot has none
+            series.shadows[phase, shadow] = ShadowShares.of(numbers)
         series.users = {name: Users.of(numbers) for name, numbers in fields.get("users", {}).items()}
         series.steps = {name: {int(k): v for k, v in steps.items()} for name, steps in fields["steps"].items()}
         series._minutes = sorted(series.steps["minute"])

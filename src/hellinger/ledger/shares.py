@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["BUCKETS", "Share", "Shares", "Users"]
+__all__ = ["BUCKETS", "Share", "Shares", "Steps", "Users"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -140,34 +141,51 @@ class Share:
         return share
 
 
-class Shares:
-    """What one variant had in one phase: rankings by when they were made, while their reward may still rise.
+class _Sums(Protocol):
+    """Sums over rankings of one step."""
 
-    Rankings of a step are together in one :class:`Share`. Those that are two windows old, and more, are added to
-    ``final``: no feedback for them is learned any more, on whatever replica, unless clocks are wrong by more than that.
+    requests: int
+    into: Self | None
+
+    def add(self, other: Self) -> None:
+        """Add another's sums."""
+
+    def as_json(self) -> list[Any]:
+        """Everything."""
+
+
+_S = TypeVar("_S", bound=_Sums)
+
+
+class Steps(ABC, Generic[_S]):
+    """Sums over rankings by when they were made, while their reward may still rise.
+
+    Rankings of a step are together in one sum. Those that are two windows old, and more, are added to ``final``: no
+    feedback for them is learned any more, on whatever replica, unless clocks are wrong by more than that.
 
     Parameters
     ----------
     window
         Milliseconds in which feedback is learned; None where all is final at once: imported counts, and rankings from
         before there were phases.
-    bucketed
-        Whether users keep their variant, so that sums by bucket of users are needed.
     """
 
-    __slots__ = ("bucketed", "final", "newest", "open", "step", "window")
+    __slots__ = ("final", "newest", "open", "step", "window")
 
-    def __init__(self, window: int | None, *, bucketed: bool = False) -> None:
+    def __init__(self, window: int | None) -> None:
         self.window = window
-        self.bucketed = bucketed
         self.step = SECOND if window is None else max(SECOND, window // STEPS)
-        self.final = Share(bucketed=bucketed)
-        self.open: dict[int, Share] = {}
+        self.final = self._share()
+        self.open: dict[int, _S] = {}
         """By step."""
         self.newest = 0
         """The newest step that anything was ranked in, by whatever variant, as long as a step was open."""
 
-    def find(self, at: int) -> Share:
+    @abstractmethod
+    def _share(self) -> _S:
+        """Sums over nothing yet."""
+
+    def find(self, at: int) -> _S:
         """Where a ranking made at this time was counted."""
         return self.open.get(at // self.step, self.final)
 
@@ -184,7 +202,7 @@ class Shares:
 
     def begin(self, at: int) -> None:
         """Begin the step of this time."""
-        self.open[at // self.step] = Share(bucketed=self.bucketed)
+        self.open[at // self.step] = self._share()
 
     def close(self, at: int) -> None:
         """Close the steps whose rankings are final for certain when something is ranked at this time."""
@@ -194,7 +212,7 @@ class Shares:
             self.final.add(share)
             share.into = self.final
 
-    def settled(self, now: int) -> Share:
+    def settled(self, now: int) -> _S:
         """Sums over rankings whose reward is final at this time."""
         before = now if self.window is None else now - self.window
         return self._summed(share for step, share in self.open.items() if (step + 1) * self.step <= before)
@@ -204,15 +222,36 @@ class Shares:
         """How many rankings there are, final or not."""
         return self.final.requests + sum(share.requests for share in self.open.values())
 
-    def whole(self) -> Share:
+    def whole(self) -> _S:
         """Sums over all rankings."""
         return self._summed(self.open.values())
 
-    def _summed(self, some: Iterable[Share]) -> Share:
-        total = Share(bucketed=self.bucketed)
+    def _summed(self, some: Iterable[_S]) -> _S:
+        total = self._share()
         for share in (self.final, *some):
             total.add(share)
         return total
+
+
+class Shares(Steps[Share]):
+    """What one variant had in one phase: rankings by when they were made, while their reward may still rise.
+
+    Parameters
+    ----------
+    window
+        See :class:`Steps`.
+    bucketed
+        Whether users keep their variant, so that sums by bucket of users are needed.
+    """
+
+    __slots__ = ("bucketed",)
+
+    def __init__(self, window: int | None, *, bucketed: bool = False) -> None:
+        self.bucketed = bucketed
+        super().__init__(window)
+
+    def _share(self) -> Share:
+        return Share(bucketed=self.bucketed)
 
     def as_json(self) -> list[Any]:
         """Everything, for :meth:`of`."""

@@ -12,12 +12,13 @@ import polars as pl
 from hellinger.errors import require
 from hellinger.ledger.counts import Counts
 from hellinger.ledger.departed import Departed
+from hellinger.ledger.errors import OutdatedError
 from hellinger.ledger.ledger import Ledger
 from hellinger.ledger.looks import ZONES, Looks
 from hellinger.ledger.modelled import Modelled
 from hellinger.ledger.series import TimeSeries
 
-__all__ = ["decode", "encode"]
+__all__ = ["VERSION", "decode", "encode"]
 
 VERSION = 6
 PART = 1 << 20
@@ -71,13 +72,16 @@ def encode(ledger: Ledger) -> Iterator[bytes]:
             yield whole[start : start + PART]
 
 
-def decode(parts: Iterable[bytes], *, cache: int = 100_000) -> Ledger:
-    """The ledger of these parts."""
+def decode(parts: Iterable[bytes], *, cache: int = 100_000, anew: bool = False) -> Ledger:
+    """The ledger of these parts.
+
+    Where another version's models are in it, ``OutdatedError``; with ``anew`` they begin again, from the counts.
+    """
     blocks = _blocks(b"".join(parts))
     header = orjson.loads(next(blocks))
     require(header["version"] <= VERSION, f"a snapshot's version <= {VERSION}", version=header["version"])
     ledger = Ledger(cache=cache)
-    ledger.seq = header["seq"]
+    ledger.seq, ledger.format = header["seq"], header["version"]
     catalogue = ledger.catalogue
     items = pl.read_parquet(io.BytesIO(next(blocks)))
     for name, array in catalogue.columns.items():  # an older snapshot does not have all of them
@@ -104,8 +108,14 @@ def decode(parts: Iterable[bytes], *, cache: int = 100_000) -> Ledger:
         ledger.begin_phase(phase)
     ledger.departed = Departed.of_json(header.get("departed", {}))
     ledger.series = TimeSeries.of(header["series"])
-    learned = header.get("models", {})
-    ledger.models.restore({name: Modelled.decode(about, next(blocks)) for name, about in learned.items()})
+    for name, about in header.get("models", {}).items():
+        data = next(blocks)
+        try:
+            ledger.models.of[name] = Modelled.decode(about, data)
+        except OutdatedError:
+            if not anew:
+                raise
+            ledger.models.begin_anew(name, about)
     if "curve" in header:
         ledger.curve = header["curve"][0], header["curve"][1]
         ledger.looks = Looks.of(header["looks"])

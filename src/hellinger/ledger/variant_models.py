@@ -11,7 +11,7 @@ import numpy as np
 from hellinger.ledger.catalogue import HIDDEN
 from hellinger.ledger.counts import Floats, Slots
 from hellinger.ledger.errors import UnknownKindError
-from hellinger.ledger.modelled import ITEMS, Modelled, Placing, has_model, split_model
+from hellinger.ledger.modelled import ITEMS, Modelled, Placing, ShownIn, has_model, split_model
 from hellinger.ledger.requests import Request
 
 if TYPE_CHECKING:
@@ -56,9 +56,11 @@ class VariantModels:
             if len(model):
                 model.catch_up(seconds if seconds is None or len(model) <= MOST else 10.0 * seconds)
 
-    def restore(self, models: dict[str, Modelled]) -> None:
-        """Go on from a snapshot."""
-        self.of, self._learners = models, {}
+    def begin_anew(self, name: str, about: Mapping[str, Any]) -> None:
+        """Let a model begin at this place of the log, where what it had learned is of no use."""
+        model = self.of[name] = Modelled(about["spec"], about["model"], self._ledger.seq)
+        model.shared = about["shared"]
+        self._begin(name, model)
 
     # What happens, in the order of the log ------------------------------------------------------------
 
@@ -68,12 +70,15 @@ class VariantModels:
         for phase in self._ledger.experiments.values():
             if phase.get("ended"):
                 continue
-            for name, spec in phase["variants"].items():
+            shadows = phase.get("shadows", {})
+            for name, spec in {**phase["variants"], **shadows}.items():
                 if not has_model(spec):
                     continue
                 policy, kind = _known(spec, phase)
                 model, begins = before.get(name), False
-                shared = phase.get("learning") == "shared"
+                shared = phase.get("learning") == "shared" or name in shadows
+                if model is not None and not shared and name in self._ledger.shadows_before(phase):
+                    model.shared = False  # what a shadow has learned it keeps as a variant
                 if model is None or (model.spec, model.model, model.shared) != (policy, kind, shared):
                     model, begins = Modelled(policy, kind, seq), True
                     model.shared = shared  # of what others showed before it knows nothing: it begins from all counts
@@ -124,17 +129,19 @@ class VariantModels:
             for j, slot in enumerate(slots.tolist())
         ]
 
-    def observe(self, request: Request, positions: Sequence[int], shown: float, rise: float) -> None:
+    def observe(self, name: str, request: Request, positions: Sequence[int], shown: float, rise: float) -> None:
         """Learn from impressions of a ranking, or from what they have earned."""
         learners = self.learners(request.variant)
         if learners:
             slots = self._ledger.slots_of(request)
-            chosen = [slot for position in positions if (slot := slots[position]) >= 0]
-            since = self._ledger.catalogue["since"][chosen].tolist()
+            there = [position for position in positions if slots[position] >= 0]
+            since = self._ledger.catalogue["since"][[slots[position] for position in there]].tolist()
+            window = self._ledger.window_of(request)
+            where = ShownIn(name, there, request.at, request.at + window)
             for model in learners:
                 # of a ranking made before the model began, it knows the impressions without their context
                 context = request.context if request.through >= model.began else None
-                model.observe(since, shown, rise, context)
+                model.observe(since, shown, rise, context, where)
 
     def count(self, variant: str, slots: Slots, shown: Floats, earned: Floats) -> None:
         """Learn from counts that were imported: nobody knows of whom they are."""

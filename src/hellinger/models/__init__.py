@@ -15,7 +15,7 @@ import pkgutil
 from typing import Any
 
 from hellinger.models._base import MODELS, Model, ModelLike, make
-from hellinger.models.encoder import Encoder, Features, check_features
+from hellinger.models.encoder import Encoder, Features, check_features, hashed
 from hellinger.models.regression import Effect, Regression
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "available",
     "check_features",
     "get",
+    "hashed",
 ]
 
 

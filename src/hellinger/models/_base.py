@@ -38,11 +38,12 @@ class Model:
     per_item
         Weights of each item's own, for each feature of a person. An item's level is its own in any case.
     scale
-        Standard deviation of a weight before anything is known, in units of the natural parameter.
+        Standard deviation of a weight before anything is known, in units of the natural parameter; where it is learned,
+        what it begins with.
     strength, mean
         Pseudo-observations of an item before its first: how many, and their mean. Learned from all items if not given.
     learn
-        Whether the spread of the weights is learned: by empirical Bayes, at 64, 128, 256, … events.
+        Whether the spread of the weights is learned: by empirical Bayes, after 16, 20, 25, … events.
     columns, item_columns
         The most columns of an encoded person and of an encoded item.
     """

@@ -47,10 +47,11 @@ BASE, KAPPA, DOUBT, FIRST = 0, 1, 2, 3
 
 
 class Weights(NamedTuple):
-    """The shared weights: means, and covariance."""
+    """The shared weights: means, covariance, and the variance of each before anything was known."""
 
     mean: Floats
     cov: Floats
+    before: Floats
 
 
 class ItemLevels(NamedTuple):
@@ -81,10 +82,11 @@ class ItemLevels(NamedTuple):
 
 
 class Own(NamedTuple):
-    """Items' own weights: means, and covariances, of those that have had an event."""
+    """Items' own weights: means, covariances and variance before anything was known, of those that had an event."""
 
     mean: Floats
     cov: Floats
+    before: Floats
 
 
 class View(NamedTuple):

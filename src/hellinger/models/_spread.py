@@ -2,101 +2,82 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import numpy.typing as npt
 
-from hellinger._jit import helper, jit
+from hellinger._jit import jit
 
-__all__ = ["learn"]
+__all__ = ["DOUBT", "PLACES", "ROWS", "fit", "move"]
 
 Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 
-_ROUNDS = 8
-_DOUBT = 4.0
+DOUBT = 2.0
 """Weights' worth of belief in the spread that was given."""
+ROWS = 1024
+"""Items whose own weights are looked at."""
+_ROUNDS = 8
 
 
-@helper
-def _inverse(a: Floats) -> Floats:
-    """The inverse of a positive definite matrix, by Cholesky: the same bits on every machine, as LAPACK's are not."""
-    size = a.shape[0]
-    low = a.copy()
-    for j in range(size):
-        for k in range(j):
-            factor = low[j, k]
-            if factor != 0.0:
-                for i in range(j, size):
-                    low[i, j] -= low[i, k] * factor
-        root = np.sqrt(low[j, j])
-        for i in range(j, size):
-            low[i, j] /= root
-    # columns of the inverse of the factor, as rows so that memory is read in order
-    back = np.zeros((size, size))
-    for j in range(size):
-        back[j, j] = 1.0 / low[j, j]
-        for i in range(j + 1, size):
-            total = 0.0
-            for k in range(j, i):
-                total += low[i, k] * back[j, k]
-            back[j, i] = -total / low[i, i]
-    out = np.empty((size, size))
-    for i in range(size):
-        for j in range(i + 1):
-            total = 0.0
-            for k in range(i, size):
-                total += back[i, k] * back[j, k]
-            out[i, j] = total
-            out[j, i] = total
-    return out
+def _places() -> list[int]:
+    return list(itertools.accumulate(range(120), lambda place, _: place + place // 4, initial=16))
+
+
+PLACES = frozenset(_places())
+"""Numbers of events after which spreads are learned: 16, 20, 25, …, each a quarter more than the one before."""
 
 
 @jit
-def learn(
-    mean: Floats, cov: Floats, before: Floats, kinds: npt.NDArray[np.int64], start: Floats, scale: float
+def fit(
+    mean: Floats, variance: Floats, before: Floats, kinds: Ints, start: Floats, scale: float, doubt: float
 ) -> Floats:
-    """New variances of the kinds of weights; ``mean`` and ``cov`` become what they would be with these.
+    """The variance of each kind of weights before anything is known.
 
-    The posterior's precision less that of the prior, and its product with the mean, are what events told; with another
-    prior they give another posterior. Of each kind the variance is Σθ²/Σ(1 − Σⱼⱼ/τ²), the squares over the number of
-    weights that events determined (MacKay 1992), with four weights' worth of belief in the variance that was given.
-    Weights of variance 0, which the entry (0, 0) has, stay out.
+    A weight of mean θ and variance s, where τ² was believed of it, was told θ/s with precision 1/s − 1/τ²; with another
+    τ² it would have another mean and variance. Of each kind the variance is Σθ²/Σ(1 − s/τ²), the squares over the
+    number of weights that events determined (MacKay 1992), with some weights' worth of belief in the one that was
+    given. The first round is exact; those that follow leave out what the covariances of weights would change.
     """
-    size = mean.size - 1
-    told = _inverse(cov[1:, 1:].copy())
-    moment = np.zeros(size)
-    for i in range(size):
-        for j in range(size):
-            moment[i] += told[i, j] * mean[1 + j]
-    for i in range(size):
-        told[i, i] -= 1.0 / before[1 + i]
     spread = start.copy()
     for _ in range(_ROUNDS):
-        precision = told.copy()
-        for i in range(size):
-            precision[i, i] = max(precision[i, i], 0.0) + 1.0 / spread[kinds[1 + i]]
-        found = _inverse(precision)
-        squares, known = np.zeros(3), np.zeros(3)
-        for i in range(size):
-            total = 0.0
-            for j in range(size):
-                total += found[i, j] * moment[j]
-            mean[1 + i] = total
-            kind = kinds[1 + i]
-            squares[kind] += total * total
-            known[kind] += 1.0 - found[i, i] / spread[kind]
-        cov[1:, 1:] = found
-        for kind in range(3):
-            fitted = (squares[kind] + _DOUBT * scale * scale) / (max(known[kind], 0.0) + _DOUBT)
+        squares, known = np.zeros(spread.size), np.zeros(spread.size)
+        for j in range(mean.size):
+            kind = kinds[j]
+            if not variance[j] > 0.0:  # rounding
+                continue
+            told = max(1.0 / variance[j] - 1.0 / before[j], 0.0)
+            precision = told + 1.0 / spread[kind]
+            theta = mean[j] / (variance[j] * precision)
+            squares[kind] += theta * theta
+            known[kind] += told / precision
+        for kind in range(spread.size):
+            fitted = (squares[kind] + doubt * scale * scale) / (known[kind] + doubt)
             spread[kind] = min(max(fitted, 1e-6 * scale * scale), 100.0 * scale * scale)
-    # the posterior of the last variances
-    precision = told.copy()
-    for i in range(size):
-        precision[i, i] = max(precision[i, i], 0.0) + 1.0 / spread[kinds[1 + i]]
-    found = _inverse(precision)
-    for i in range(size):
-        total = 0.0
-        for j in range(size):
-            total += found[i, j] * moment[j]
-        mean[1 + i] = total
-    cov[1:, 1:] = found
     return spread
+
+
+@jit
+def move(mean: Floats, cov: Floats, before: Floats, kinds: Ints, spread: Floats, first: int, last: int) -> None:
+    """Let the posterior be what it would be if weights from first up to last had their kind's spread from the start.
+
+    For each that is to be told, or to be untold, that it is 0: one step with the difference of the two precisions.
+    """
+    size = mean.size
+    column = np.empty(size)
+    for j in range(first, last):
+        wanted = spread[kinds[j]]
+        if before[j] != wanted:
+            more = 1.0 / wanted - 1.0 / before[j]
+            factor = more / (1.0 + more * cov[j, j])
+            pull = factor * mean[j]
+            for i in range(size):
+                column[i] = cov[i, j]
+            for i in range(size):
+                mean[i] -= pull * column[i]
+                step = factor * column[i]
+                if step != 0.0:
+                    for c in range(size):
+                        cov[i, c] -= step * column[c]
+            before[j] = wanted

@@ -14,8 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hellinger.errors import InputError, require
+from hellinger.policies.effects import Named, column_key
 
-__all__ = ["Encoder", "Features", "Scaling", "check_features"]
+__all__ = ["Encoder", "Features", "Scaling", "check_features", "hashed"]
 
 Features: TypeAlias = Mapping[str, float | str | Sequence[str] | None]
 """What is known of a person or an item: numbers, words, texts and lists of words, by key."""
@@ -27,7 +28,7 @@ _MOST_COLUMNS = 1024
 _FAR = 4.0
 """Standard deviations beyond which a number says no more."""
 
-_WORD = re.compile(r"\w+")
+_WORD, _BLANK = re.compile(r"\w+"), re.compile(r"\s")
 
 
 class Scaling(NamedTuple):
@@ -53,6 +54,8 @@ class Scaling(NamedTuple):
         """Values in standard deviations from the mean; 0 while there is none."""
         if not self.used_spread > 0.0:
             return 0.0 * values
+        if isinstance(values, float):  # the same, twenty times as fast
+            return min(max((values - self.used_mean) / self.used_spread, -_FAR), _FAR)
         return np.clip((values - self.used_mean) / self.used_spread, -_FAR, _FAR)
 
 
@@ -193,6 +196,20 @@ def check_features(features: Any) -> None:
     list(_parts(features))
 
 
+def hashed(features: Any) -> tuple[list[int], list[float], list[Named]]:
+    """The columns that features have, by number; how much of each; and what they are.
+
+    Every word, of a text too, is a column of its own, and a number is as it is: for a prior's effects, which are fitted
+    to all items at once and need no columns beforehand.
+
+    >>> hashed({"genre": ["drama", "crime"], "length": 4.2})[1:]
+    ([0.7..., 0.7..., 4.2], [Named(kind='category', key='genre', word='crime'), ...])
+    """
+    parts = list(_parts(features))
+    names = [Named(part.kind, part.key, part.word) for part in parts]
+    return [column_key(*name) for name in names], [part.value for part in parts], names
+
+
 class _Part(NamedTuple):
     kind: str
     key: str
@@ -210,14 +227,14 @@ def _parts(features: Any) -> Iterable[_Part]:
             raise InputError(f"a feature's key must be a string of 1 to {LONGEST_KEY} characters, but got {key!r:.120}")
         if value is None:
             continue
-        if isinstance(value, (bool, np.bool_)):
+        if isinstance(value, str):
+            yield from _words(key, value)
+        elif isinstance(value, (bool, np.bool_)):
             yield _Part("category", key, str(bool(value)).lower(), 1.0)
-        elif isinstance(value, (Real, np.number)):
+        elif isinstance(value, (float, int, Real, np.number)):
             number = float(value)
             if math.isfinite(number) and abs(number) < 1e100:
                 yield _Part("number", key, "", number)
-        elif isinstance(value, str):
-            yield from _words(key, value)
         elif isinstance(value, (Sequence, set, frozenset, np.ndarray)) and not isinstance(value, (bytes, bytearray)):
             entries = list(value)
             rule = f"a feature's list has at most {MOST_ENTRIES} entries"
@@ -236,22 +253,18 @@ def _parts(features: Any) -> Iterable[_Part]:
 
 
 def _words(key: str, text: str) -> Iterable[_Part]:
-    require(
-        len(text) <= LONGEST_TEXT, f"a feature's text has at most {LONGEST_TEXT} characters", key=key, has=len(text)
-    )
+    if len(text) > LONGEST_TEXT:
+        require(False, f"a feature's text has at most {LONGEST_TEXT} characters", key=key, has=len(text))
     stripped = text.strip()
-    if not re.search(r"\s", stripped):
-        if stripped:
-            yield _Part("category", key, _short(key, stripped), 1.0)
-        return
+    if not _BLANK.search(stripped):
+        return (_Part("category", key, _short(key, stripped), 1.0),) if stripped else ()
     words = sorted(set(_WORD.findall(stripped.lower())))
-    for word in words:
-        yield _Part("text", key, word, 1.0 / math.sqrt(len(words)))
+    return [_Part("text", key, word, 1.0 / math.sqrt(len(words))) for word in words]
 
 
 def _short(key: str, word: str) -> str:
-    rule = f"a category has at most {LONGEST_CATEGORY} characters"
-    require(len(word) <= LONGEST_CATEGORY, rule, key=key, has=len(word))
+    if len(word) > LONGEST_CATEGORY:
+        require(False, f"a category has at most {LONGEST_CATEGORY} characters", key=key, has=len(word))
     return word
 
 

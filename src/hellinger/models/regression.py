@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from hellinger._arrays import grown
 from hellinger.errors import InputError, require, require_memory
-from hellinger.families import Bernoulli, Family
+from hellinger.families import Bernoulli, Family, Poisson
 from hellinger.models import _kernels as kernels
 from hellinger.models import _spread
 from hellinger.models._base import Model
@@ -24,7 +24,10 @@ __all__ = ["Effect", "Regression"]
 Floats = npt.NDArray[np.float64]
 Slots = npt.NDArray[np.int64]
 
-_FIRST_FIT = 64
+ITEM, PERSON, PAIR, OWN = range(4)
+"""Kinds of weights: of items' features, of people's, of pairs of them, and an item's own for a person's."""
+_WORK = 1 << 16
+"""Multiplications that an event may spend on letting weights follow their spread; one weight in any case."""
 _COLUMNS = ("pulls", "sums", "base", "kappa", "info", "row")
 _NOBODY: Features = {}
 
@@ -65,9 +68,12 @@ class Regression:
         self.strength = 1.0 if model.strength is None else model.strength
         self.mass = self.strength * (_start(model) if model.mean is None else model.mean)
         """Pseudo-observations of an item before its first: how many, and their sum."""
-        self.spread = np.full(3, model.scale**2)
-        """Variance of a weight before anything is known: of items' features, of people's, and of pairs."""
-        self._weights = Weights(np.zeros(0), np.zeros((0, 0)))
+        self.spread = np.full(4, model.scale**2)
+        """Variance of a weight before anything is known, by its kind."""
+        self._weights = _NO_WEIGHTS
+        self._kinds = np.zeros(0, np.int64)
+        self._moved = 0
+        """Shared weights before this one have the spread in force; the others follow, some at each event."""
         self._width, self._rows = 1, 0
         self._levels = ItemLevels(
             np.zeros((0, FIRST, BLOCK), np.float32),
@@ -79,7 +85,7 @@ class Regression:
             np.zeros(0, np.int32),
             np.zeros(2),
         )
-        self._own = Own(np.zeros((0, 0)), np.zeros((0, 0, 0)))
+        self._own = _NO_OWN
         self._used = 0
         """Rows of own weights in use."""
         self._raw: dict[str, Floats] = {}
@@ -174,7 +180,7 @@ class Regression:
     def observe(self, slot: int, z: Floats, impressions: float, rewards: float) -> None:
         """So many impressions of an item in a context earned so much; no impressions for a reward that comes late."""
         levels = self._levels
-        if self.model.per_item and levels.row[slot] < 0:
+        if self.model.per_item:
             self._open(slot)
         kernels.observe(
             self.model.link,
@@ -190,8 +196,11 @@ class Regression:
             float(rewards),
         )
         self.events += 1
-        if self.model.learn and self.events >= _FIRST_FIT and self.events & (self.events - 1) == 0:
-            self._learn_spread()
+        if self.model.learn:
+            if self.events in _spread.PLACES:
+                self._learn_spread()
+            if self._moved < self._weights.mean.size:
+                self._follow_spread()
 
     def observe_page(self, slots: Slots, context: Features | None, impressions: Floats, rewards: Floats) -> None:
         """:meth:`observe` of several items in one context, in their order.
@@ -214,15 +223,17 @@ class Regression:
     def learn_prior(self, family: Family) -> None:
         """Set what is believed of an item before its first event to what the levels of all say.
 
-        Counts are adjusted for who saw an item: those who were shown it are not just anybody. Of rewards other than
-        Bernoulli's, the mean is learned and the strength stays.
+        Counts are adjusted for who saw an item: those who were shown it are not just anybody. Of rewards that may have
+        any variance, the mean is learned and the strength stays: noise would be taken for what items differ by.
         """
         pulls, sums = self.adjusted
         if isinstance(family, Bernoulli):
             prior = fit_prior(np.clip(sums, 0.0, pulls), pulls)
             self.set_prior(prior.a / prior.strength, prior.strength)
         elif pulls.any():
-            self.set_prior(float(sums.sum() / pulls.sum()), self.strength)
+            mean = float(sums.sum() / pulls.sum())
+            counted = isinstance(family, Poisson) and mean > 0.0
+            self.set_prior(mean, _strength(pulls[pulls > 0.0], sums[pulls > 0.0], mean) if counted else self.strength)
 
     def blank(self) -> Regression:
         """The same items with their features, none ever shown, and nothing learned."""
@@ -230,9 +241,9 @@ class Regression:
         other._levels.pulls[:] = other._levels.sums[:] = 0.0
         other._levels.row[:] = -1
         other.events = other._used = 0
-        other.people, other._own = Encoder(self.model.columns), Own(np.zeros((0, 0)), np.zeros((0, 0, 0)))
-        other.spread = np.full(3, self.model.scale**2)
-        other._weights, other._rows = Weights(np.zeros(0), np.zeros((0, 0))), 0
+        other.people, other._own = Encoder(self.model.columns), _NO_OWN
+        other.spread = np.full(4, self.model.scale**2)
+        other._weights, other._rows = _NO_WEIGHTS, 0
         other._reshape()
         other._refresh(0, other.count)
         return other
@@ -241,7 +252,7 @@ class Regression:
 
     def view(self, z: Floats) -> View:
         """The weights as they bear on one context."""
-        return kernels.project(self._weights, self._width, z, self.spread[1] if self.model.per_item else 0.0)
+        return kernels.project(self._weights, self._width, z, self.spread[OWN] if self.model.per_item else 0.0)
 
     def predict(self, context: Features | Floats | None, slots: Slots | None = None) -> tuple[Floats, Floats]:
         """Mean and effective pulls of these items, or of all, in a context."""
@@ -300,7 +311,7 @@ class Regression:
         row = int(levels.row[slot])
         if self.model.per_item:
             mean = self._own.mean[row] if row >= 0 else np.zeros(z.size)
-            variance = np.diag(self._own.cov[row]) if row >= 0 else np.full(z.size, self.spread[1])
+            variance = np.diag(self._own.cov[row]) if row >= 0 else np.full(z.size, self.spread[OWN])
             out += [
                 Effect(
                     f"{self.people.names[j]} (own)", float(z[j] * mean[j]), abs(float(z[j])) * float(variance[j]) ** 0.5
@@ -314,7 +325,7 @@ class Regression:
         levels = self._levels
         each = sum(int(getattr(levels, name).itemsize) for name in _COLUMNS) + 8 * len(self._raw)
         blocks = int(levels.blocks[: self._blocks].nbytes)
-        own = self._used * (self._own.mean.shape[1] + 1) * self._own.mean.shape[1] * 8
+        own = self._used * ((self._own.mean.shape[1] + 1) * self._own.mean.shape[1] + 1) * 8
         return int(self.count * each + blocks + own + self._weights.cov.nbytes)
 
     # State --------------------------------------------------------------------------------------------
@@ -332,14 +343,15 @@ class Regression:
             "width": self._width,
             "rows": self._rows,
             "used": self._used,
+            "moved": self._moved,
             "raw": list(self._raw),
             "scaled": {key: list(pair) for key, pair in self._scaled.items()},
         }
         levels = self._levels
         arrays: dict[str, Any] = {name: getattr(levels, name)[: self.count] for name in _COLUMNS}
         arrays |= {"blocks": levels.blocks[: self._blocks], "most": levels.most, "spread": self.spread}
-        arrays |= {"mean": self._weights.mean, "cov": self._weights.cov}
-        arrays |= {"own_mean": self._own.mean[: self._used], "own_cov": self._own.cov[: self._used]}
+        arrays |= self._weights._asdict()
+        arrays |= {f"own_{name}": array[: self._used] for name, array in self._own._asdict().items()}
         arrays |= {f"raw{number}": column[: self.count] for number, column in enumerate(self._raw.values())}
         return plain, arrays
 
@@ -355,9 +367,10 @@ class Regression:
             made._width, made._rows, made._used = int(plain["width"]), int(plain["rows"]), int(plain["used"])
             made._raw = {key: np.array(arrays[f"raw{number}"]) for number, key in enumerate(plain["raw"])}
             made._scaled = {key: (float(a), float(b)) for key, (a, b) in plain["scaled"].items()}
-            made._weights = Weights(np.array(arrays["mean"]), np.array(arrays["cov"]))
-            made._own = Own(np.array(arrays["own_mean"]), np.array(arrays["own_cov"]))
-            made.spread = np.array(arrays["spread"])
+            made._weights = Weights(*(np.array(arrays[name]) for name in Weights._fields))
+            made._own = Own(*(np.array(arrays[f"own_{name}"]) for name in Own._fields))
+            made.spread, made._moved = np.array(arrays["spread"]), int(plain["moved"])
+            made._kinds = _kinds(made._width, made._rows)
             made._levels = ItemLevels(*(np.array(arrays[name]) for name in ItemLevels._fields))
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"a model's state must be what Regression.state() gave, but got {error!r}") from None
@@ -391,10 +404,14 @@ class Regression:
         require_memory(2.0 * 8 * (width * rows) ** 2, f"a covariance of {width * rows:,} weights")
         old, kept = self._weights, np.arange(self._rows)[:, None] * width + np.arange(self._width)
         kept = kept.reshape(-1)[: old.mean.size]
-        mean, cov = np.zeros(width * rows), np.diag(self._spreads(width, rows))
-        mean[kept] = old.mean
+        self._kinds = _kinds(width, rows)
+        before = self.spread[self._kinds]
+        mean, cov = np.zeros(width * rows), np.diag(before)
+        cov[0, 0] = 0.0  # the level has a mean of its own
+        mean[kept], before[kept] = old.mean, old.before
         cov[np.ix_(kept, kept)] = old.cov
-        self._weights, self._width, self._rows = Weights(mean, cov), width, rows
+        self._weights, self._width, self._rows = Weights(mean, cov, before), width, rows
+        self._moved = 0
         depth = self._levels.blocks.shape[1]
         if FIRST + width - 1 > depth:
             wider = np.zeros(
@@ -402,12 +419,6 @@ class Regression:
             )
             wider[:, :depth] = self._levels.blocks
             self._levels = self._levels._replace(blocks=wider)
-
-    def _spreads(self, width: int, rows: int) -> Floats:
-        """The variance of each weight before anything is known."""
-        grid = np.full((rows, width), self.spread[2])
-        grid[0, :], grid[:, 0], grid[0, 0] = self.spread[0], self.spread[1], 0.0
-        return grid.reshape(-1)
 
     def _names(self) -> list[str]:
         things = ["", *self.things.names]
@@ -448,54 +459,101 @@ class Regression:
         kernels.refresh_all(link, self.mass, self.strength, weights, self._width, self._levels, first, last)
 
     def _learn_spread(self) -> None:
-        """Set the spreads to what the weights show, and the posterior to what it would be from there."""
-        if self._weights.mean.size > 1:
-            before = self._spreads(self._width, self._rows)
-            groups = np.full((self._rows, self._width), 2)
-            groups[0, :], groups[:, 0] = 0, 1
-            kinds = groups.reshape(-1)
-            self.spread = _spread.learn(
-                self._weights.mean, self._weights.cov, before, kinds, self.spread, self.model.scale
-            )
-            self._refresh(0, self.count)
+        """Set the spreads to what the weights show; they follow at their next events."""
+        weights, own, rows = self._weights, self._own, min(self._used, _spread.ROWS)
+        columns = own.mean.shape[1]
+        parts = (
+            (weights.mean[1:], np.diag(weights.cov)[1:], weights.before[1:], self._kinds[1:]),
+            (
+                own.mean[:rows].reshape(-1),
+                own.cov[:rows, range(columns), range(columns)].reshape(-1),
+                np.repeat(own.before[:rows], columns),
+                np.full(rows * columns, OWN),
+            ),
+        )
+        mean, variance, before, kinds = (np.concatenate(part) for part in zip(*parts, strict=True))
+        self.spread = _spread.fit(mean, variance, before, kinds, self.spread, self.model.scale, _spread.DOUBT)
+        self._moved = 0
+
+    def _follow_spread(self) -> None:
+        """Let the next of the shared weights have the spread in force, as many as take little time."""
+        weights = self._weights
+        last = min(weights.mean.size, self._moved + max(1, _WORK // weights.cov.size))
+        _spread.move(*weights, self._kinds, self.spread, max(self._moved, 1), last)
+        self._moved = last
 
     # Own weights --------------------------------------------------------------------------------------
 
     def _open(self, slot: int) -> None:
-        """Give an item weights of its own."""
-        width = len(self.people)
+        """Give an item weights of its own, or those that it has the spread in force."""
+        width, row = len(self.people), int(self._levels.row[slot])
+        if row >= 0:
+            own = self._own
+            if own.before[row] != self.spread[OWN]:
+                before, kinds = np.full(width, own.before[row]), np.full(width, OWN)
+                _spread.move(own.mean[row], own.cov[row], before, kinds, self.spread, 0, width)
+                own.before[row] = self.spread[OWN]
+            return
         if self._used == self._own.mean.shape[0]:
             size = max(16, 2 * self._used)
             require_memory(8.0 * size * (width + 1) * max(width, 1), f"own weights of {size:,} items")
-            mean, cov = np.zeros((size, width)), np.zeros((size, width, width))
-            mean[: self._used], cov[: self._used] = self._own.mean, self._own.cov
-            self._own = Own(mean, cov)
-        self._own.mean[self._used] = 0.0
-        self._own.cov[self._used] = self.spread[1] * np.eye(width)
-        self._levels.row[slot] = self._used
+            self._resize_own(size, width)
+        own, row = self._own, self._used
+        own.mean[row], own.before[row] = 0.0, self.spread[OWN]
+        own.cov[row] = self.spread[OWN] * np.eye(width)
+        self._levels.row[slot] = row
         self._used += 1
 
     def _free(self, row: int) -> None:
         """Give up a row of own weights; the last one takes its place."""
         last = self._used - 1
         rows = self._levels.row[: self.count]
-        self._own.mean[row], self._own.cov[row] = self._own.mean[last], self._own.cov[last]
+        for array in self._own:
+            array[row] = array[last]
         rows[rows == last] = row
         self._used = last
 
     def _widen_own(self) -> None:
         width, old = len(self.people), self._own.mean.shape[1]
         if width > old:
-            size = self._own.mean.shape[0]
-            mean, cov = np.zeros((size, width)), np.zeros((size, width, width))
-            mean[:, :old], cov[:, :old, :old] = self._own.mean, self._own.cov
-            cov[:, range(old, width), range(old, width)] = self.spread[1]
-            self._own = Own(mean, cov)
+            self._resize_own(self._own.mean.shape[0], width)
+            more = range(old, width)
+            self._own.cov[:, more, more] = self._own.before[:, None]
+
+    def _resize_own(self, size: int, width: int) -> None:
+        """Have room for so many rows of so many own weights."""
+        rows, old = self._own.mean.shape
+        mean, cov, before = np.zeros((size, width)), np.zeros((size, width, width)), np.zeros(size)
+        mean[:rows, :old], cov[:rows, :old, :old], before[:rows] = self._own
+        self._own = Own(mean, cov, before)
+
+
+_NO_WEIGHTS = Weights(np.zeros(0), np.zeros((0, 0)), np.zeros(0))
+_NO_OWN = Own(np.zeros((0, 0)), np.zeros((0, 0, 0)), np.zeros(0))
+
+
+def _kinds(width: int, rows: int) -> Slots:
+    """The kind of each shared weight."""
+    kinds = np.full((rows, width), PAIR)
+    kinds[:1, :], kinds[:, 0] = ITEM, PERSON
+    return kinds.reshape(-1)
 
 
 def _start(model: Model) -> float:
     """The mean to begin with, where nothing is known: as of an item of a pool."""
     return min(max(0.02, model.low), model.high) if model.low > -math.inf else 0.0
+
+
+def _strength(pulls: Floats, sums: Floats, mean: float) -> float:
+    """Pseudo-observations that items' means, of Poisson rewards, spread as if they had: by moments.
+
+    Σn(x − m)²/m is items − 1 where all are alike, and rises by (Σn − Σn²/Σn)/strength where they are not (DerSimonian &
+    Laird 1986); with two items' worth of belief in one pseudo-observation.
+    """
+    room = float(pulls.sum() - (pulls**2).sum() / pulls.sum())
+    beyond = float((pulls * (sums / pulls - mean) ** 2).sum()) / mean - (pulls.size - 1.0)
+    doubt = _spread.DOUBT * max(room, 1.0) / pulls.size
+    return (room + doubt) / (max(beyond, 0.0) + doubt)
 
 
 def _nan(column: Floats, size: int) -> Floats:

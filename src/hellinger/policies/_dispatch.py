@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hellinger.policies.balls import Ball
     from hellinger.policies.levels import Level
 
-__all__ = ["ceiling", "distance", "fill", "learned", "level", "lower", "score", "upper"]
+__all__ = ["ceiling", "distance", "fill", "learned", "level", "lower", "observe", "score", "upper"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -54,6 +54,12 @@ def level(self: Level, n: float, t: float, arms: float) -> float:
 def learned(self: Rule, sums: Floats, pulls: Floats, plays: float) -> Rule:
     """The rule after so many plays: with a prior fitted to these counts, where it learns one and that is due."""
     return self._learned(sums, pulls, plays)
+
+
+@dispatch
+def observe(self: Rule, arm: int, reward: float, t: float) -> None:
+    """See what came of playing an arm at round t, where the rule remembers more than counts."""
+    return self._observe(arm, reward, t)
 
 
 @dispatch

@@ -17,6 +17,7 @@ from hellinger.policies import _registry, _rule
 from hellinger.policies._registry import REQUIRED, Entry
 from hellinger.policies._rule import Floats, Rule
 from hellinger.policies.balls import Ball
+from hellinger.policies.forgetting import FORGETTING, forgetting
 from hellinger.policies.levels import Level
 from hellinger.policies.prior import Prior, fit_prior
 
@@ -83,6 +84,27 @@ class Policy:
         return self.rule.random
 
     @property
+    def remembers(self) -> bool:
+        """Whether its choices depend on the order of rewards, and not on their sums and numbers alone."""
+        return self.rule.remembers
+
+    def begin(self, arms: int) -> Policy:
+        """The same policy at the first round, with room for what it remembers of so many arms; itself if nothing."""
+        if not self.remembers:
+            return self
+        return Policy(self.entry, self.arguments, self.family, self.ready().rule.begin(arms))
+
+    @property
+    def memory(self) -> dict[str, npt.NDArray[Any]]:
+        """What it remembers, by name; empty where it scores counts."""
+        fields: dict[str, Any] = self.rule._asdict() if self.remembers else {}  # type: ignore[attr-defined]
+        return {name: value for name, value in fields.items() if isinstance(value, np.ndarray)}
+
+    def observe(self, arm: int, reward: float, t: float) -> None:
+        """Let it see what came of playing an arm at round t, where it remembers more than counts."""
+        _rule.observe(self.rule, arm, reward, t)
+
+    @property
     def needs_horizon(self) -> bool:
         """Whether a horizon must still be given."""
         return math.isnan(self.rule.horizon)
@@ -128,18 +150,16 @@ class Policy:
             What was learned before, for policies that learn a prior; what these counts give if not given. With
             ``pool.prior`` this is the index of ``pool.scores``, to the bit where counts are whole numbers.
         """
+        if self.remembers:
+            raise InputError(
+                f"{self.spec} chooses by rewards in their order, not by sums and pulls: play it by Bandit or simulate"
+            )
         sums, pulls = np.asarray(sums, np.float64), np.asarray(pulls, np.float64)
         if sums.ndim != 1 or sums.shape != pulls.shape:
             raise InputError(
                 f"sums and pulls must be one-dimensional and of one length, but got {sums.shape} and {pulls.shape}"
             )
-        low, high = self.family.mean_bounds
-        bad = _first_bad(sums, pulls, low, high)
-        if bad >= 0:
-            raise InputError(
-                f"`0 <= pulls` and `{low:g} <= sums/pulls <= {high:g}` must hold for {self.family}, "
-                f"but got sums={sums[bad]!r} and pulls={pulls[bad]!r} at position {bad}"
-            )
+        self.check_counts(sums, pulls)
         t = float(pulls.sum() + 1.0) if t is None else float(t)
         require(t >= 1, "1 <= t", t=t)
         if prior is not None:
@@ -170,6 +190,16 @@ class Policy:
         if not self.own:
             self.check_numbers(sums, pulls, t, out)
 
+    def check_counts(self, sums: Floats, pulls: Floats) -> None:
+        """Refuse counts that the family cannot have given."""
+        low, high = self.family.mean_bounds
+        bad = _first_bad(sums, pulls, low, high)
+        if bad >= 0:
+            raise InputError(
+                f"`0 <= pulls` and `{low:g} <= sums/pulls <= {high:g}` must hold for {self.family}, "
+                f"but got sums={sums[bad]!r} and pulls={pulls[bad]!r} at position {bad}"
+            )
+
     def check_numbers(self, sums: Floats, pulls: Floats, t: float, index: Floats) -> None:
         """Refuse an index that is NaN, which a rule of the user's may give: in a ranking it compares with nothing."""
         bad = np.flatnonzero(np.isnan(index))
@@ -190,7 +220,7 @@ class Policy:
 
     def _key(self) -> tuple[object, ...]:
         # not the rule: a tuple's equality does not see the class of a ball or a level
-        arguments = self.entry.parameters | self.arguments
+        arguments = self.entry.parameters | FORGETTING | self.arguments
         return (self.name, self.entry.make, self.family, tuple(sorted(arguments.items())))
 
 
@@ -209,7 +239,10 @@ def policy(
     family
         A family, its class or its spec, as ``"gamma(shape=2)"``; if not given the rule's own, or Bernoulli.
     **arguments
-        The policy's own, instead of or beside those in the spec.
+        The policy's own, instead of or beside those in the spec. Beside them every policy takes one of these, for
+        rewards that change in time: ``window``, the plays that count, the last ones; ``discount``, the factor by which
+        a play counts less after each further one; ``detect``, a chance of error: an arm is forgotten when a test says
+        that its rewards have changed.
 
     Examples
     --------
@@ -248,17 +281,20 @@ def policy(
         else:
             entry = _unnamed(spec)
     chosen = families.get("bernoulli" if family is None else family)
-    parameters = entry.parameters
+    parameters = FORGETTING | entry.parameters
     unknown = arguments.keys() - parameters.keys()
     if unknown:
-        takes = ", ".join(parameters) or "none"
+        takes = ", ".join(parameters)
         raise InputError(f"{entry.name} takes these arguments: {takes}; but got {', '.join(sorted(unknown))}")
     missing = [key for key, default in parameters.items() if default is REQUIRED and key not in arguments]
     require(not missing, f"{entry.name} is given all its arguments", missing=missing)
     for key, value in arguments.items():
         _check_kind(entry.name, key, value, parameters[key])
-    rule = spec if isinstance(spec, Rule) and chosen is spec.family and not given else entry.make(chosen, **arguments)
+    memory = {key: value for key, value in arguments.items() if key in FORGETTING and key not in entry.parameters}
+    own = {key: value for key, value in arguments.items() if key not in memory}
+    rule = spec if isinstance(spec, Rule) and chosen is spec.family and not given else entry.make(chosen, **own)
     require(isinstance(rule, Rule), f"{entry.name} makes a hellinger.Rule", made=rule)
+    rule = forgetting(rule, entry.name, **memory)
     made = Policy(entry, {key: _named_part(value) for key, value in arguments.items()}, chosen, rule)
     if not made.own:
         _check_compiles(entry.name, rule)

@@ -14,7 +14,7 @@ from hellinger.policies import _dispatch as d
 if TYPE_CHECKING:
     from hellinger.policies.prior import Prior
 
-__all__ = ["Rule", "fill"]
+__all__ = ["Rule", "fill", "observe"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -38,12 +38,21 @@ class Rule(Component):
     learns_prior: ClassVar[bool] = False
     """Counts are scored with pseudo-counts added, learned from all arms: the only way in which it is relative."""
 
+    remembers: ClassVar[bool] = False
+    """What it chooses depends on the order of rewards. :meth:`begin` gives it arrays of its own, which ``_observe(self,
+    arm, reward, t)`` changes after each play and ``_fill`` looks at; the counts that it is handed are of all plays."""
+    at_once: ClassVar[bool] = False
+    """It has to see each reward before it chooses again, and chooses from the first round on."""
+
+    thorough: ClassVar[bool] = True
+    """Every arm is played sooner or later, however little hope there is for it."""
+
     family: Family
 
     @property
     def separable(self) -> bool:
         """Whether ``_score`` gives an arm's index, from its counts (and the pseudo-counts, where learned)."""
-        return self.learns_prior or not (self.random or self.relative)
+        return self.learns_prior or not (self.random or self.relative or self.remembers)
 
     @property
     def horizon(self) -> float:
@@ -69,12 +78,20 @@ class Rule(Component):
         del horizon
         return self
 
+    def begin(self, arms: int) -> Rule:
+        """The same rule at the first round, with room for what it remembers of so many arms."""
+        del arms
+        return self
+
     def given(self, prior: Prior) -> Rule:
         """The same rule with this prior, where it learns one."""
         raise NotImplementedError
 
     def _learned(self, sums: Floats, pulls: Floats, plays: float) -> Rule:
         return self
+
+    def _observe(self, arm: int, reward: float, t: float) -> None:
+        pass
 
     def _score(self, s: float, n: float, t: float, arms: float) -> float:
         raise NotImplementedError
@@ -88,3 +105,9 @@ class Rule(Component):
 def fill(rule: Rule, sums: Floats, pulls: Floats, t: float, rng: Any, out: Floats) -> None:
     """Write the index of every arm into ``out``."""
     d.fill(rule, sums, pulls, t, float(sums.size), rng, out)
+
+
+@jit
+def observe(rule: Rule, arm: int, reward: float, t: float) -> None:
+    """Let a rule see what came of playing an arm at round t."""
+    d.observe(rule, arm, reward, t)

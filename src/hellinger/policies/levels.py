@@ -28,6 +28,7 @@ __all__ = [
     "moss",
     "plus",
     "plusplus",
+    "remaining",
     "sparse",
 ]
 
@@ -139,6 +140,12 @@ def moss(extra: float, n: float, t: float, arms: float, horizon: float) -> float
 def sparse(extra: float, n: float, t: float, arms: float, horizon: float) -> float:
     """log(e² + T/(K·n)): MOSS's level that never falls below 2, for arms scored with a prior's pseudo-counts."""
     return math.log(math.e * math.e + horizon / (arms * n))
+
+
+@level(monotone=True)
+def remaining(extra: float, n: float, t: float, arms: float, horizon: float) -> float:
+    """log(1 + t/n), with the plays still to come for t: about a finite-horizon Gittins index (Lattimore 2016)."""
+    return math.log1p(t / n)
 
 
 @level(uses_horizon=True, monotone=True)

@@ -7,7 +7,7 @@ ascending order, so that the same items give the same bits whoever asks and in w
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
@@ -16,6 +16,17 @@ import numpy.typing as npt
 from hellinger._jit import helper, jit
 from hellinger._numerics import bhattacharyya_trials
 from hellinger.errors import InputError, require
+from hellinger.policies.effects import (
+    Described,
+    Effects,
+    Named,
+    Rows,
+    calibrated,
+    exposures,
+    fit_effects,
+    row_marks,
+    some_of,
+)
 from hellinger.policies.shares import MOST_LEVELS, GroupSums, fit_shares, mark_of, sample, thinned
 
 __all__ = ["NOTHING", "Learned", "Path", "Prior", "fit_beta", "fit_prior", "learn", "next_fit", "tag_path"]
@@ -61,6 +72,9 @@ class Prior(NamedTuple):
     shares
         Of the variance of click rates, how much lies between the broadest groups, between those within them, and so on;
         the rest is that of items within a group. Empty where groups tell nothing. See :mod:`hellinger.policies.shares`.
+    effects
+        What features tell of an item, whose impressions then are exposures; a and strength are of what they leave open.
+        None where they tell nothing. See :mod:`hellinger.policies.effects`.
 
     Examples
     --------
@@ -78,6 +92,7 @@ class Prior(NamedTuple):
     focus: float = NOTHING.focus
     plays: float = NOTHING.plays
     shares: tuple[float, ...] = ()
+    effects: Effects | None = None
 
     def check(self) -> Self:
         """Return this, or raise where it cannot be a prior."""
@@ -90,7 +105,9 @@ class Prior(NamedTuple):
 
     def state(self) -> dict[str, Any]:
         """The prior as JSON can hold it exactly; :meth:`from_state` makes it again."""
-        return self._asdict() | {"shares": list(self.shares)}
+        state = self._asdict() | {"shares": list(self.shares)}
+        effects = state.pop("effects")
+        return state if effects is None else state | {"effects": effects.state()}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
@@ -98,9 +115,10 @@ class Prior(NamedTuple):
         try:
             a, strength, focus, plays = (float(state[name]) for name in ("a", "strength", "focus", "plays"))
             shares = tuple(map(float, state.get("shares", ())))
+            effects = None if state.get("effects") is None else Effects.from_state(state["effects"])
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise InputError(f"a prior's state must be what Prior.state() gave, but got {error!r}") from None
-        return cls(a, strength, focus, plays, shares).check()
+        return cls(a, strength, focus, plays, shares, effects).check()
 
 
 def tag_path(tags: Iterable[str]) -> Path:
@@ -287,6 +305,7 @@ def fit_prior(
     paths: Sequence[Path] = ((),),
     departed: tuple[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike] | None = None,
     items: npt.ArrayLike | None = None,
+    features: Described | None = None,
 ) -> Prior:
     """Return the prior that these counts give, whatever their order: what ``Pool.fit`` gives for the same items.
 
@@ -303,6 +322,8 @@ def fit_prior(
         What items since removed had in each of ``paths``: how many there were, their impressions, their rewards.
     items
         How many items have these counts, a whole number, where there are no groups; one if not given.
+    features
+        What the items are, as columns: see :func:`hellinger.models.hashed`.
     """
     s, n = np.ascontiguousarray(rewards, np.float64), np.ascontiguousarray(impressions, np.float64)
     require(
@@ -320,16 +341,93 @@ def fit_prior(
     weight = np.ones(s.size) if items is None else np.ascontiguousarray(items, np.float64)
     require(weight.shape == s.shape, "one number of items for each reward", items=weight.shape, rewards=s.shape)
     prior = Prior(*learn(s, n, weight))
-    if groups is None:
+    if groups is None and features is None:
         return prior
-    require(items is None, "with groups, each item by itself", items=items)
-    numbers = np.asarray(groups)
+    require(items is None, "with groups or features, each item by itself", items=items)
+    numbers = np.zeros(s.size, np.int64) if groups is None else np.asarray(groups)
+    paths = ((),) if groups is None else paths
     in_range = numbers.shape == s.shape and bool(((numbers >= 0) & (numbers < len(paths))).all())
     require(in_range, "each item has the number of a group", groups=numbers.shape, paths=len(paths))
     places, tree = group_tree(paths, departed)
     leaf = places[numbers]
+    if features is not None:
+        prior = _with_effects(prior, s, n, features, leaf, tree)
     drawn = sample(n, leaf, tree)
-    return with_shares(prior, s[drawn], n[drawn], leaf[drawn], tree)
+    exposed = n[drawn]
+    if features is not None and prior.effects is not None:
+        exposed = exposures(exposed, s[drawn], features.rows(drawn).steps(prior.effects))
+    return with_shares(prior, s[drawn], exposed, leaf[drawn], tree)
+
+
+def _with_effects(
+    prior: Prior, s: Floats, n: Floats, features: Described, leaf: npt.NDArray[np.int64], tree: GroupSums
+) -> Prior:
+    drawn = np.flatnonzero(n > 0)
+    own = features.marks
+    if own is None:
+        rows = features.rows(drawn)
+        own = row_marks(rows.start, rows.key, rows.value, s[drawn], n[drawn])
+    else:
+        own = own[drawn]
+    drawn = drawn[some_of(own)]
+    leaf = leaf[drawn]
+    marks = np.zeros(drawn.size, np.uint64)
+    marks[leaf >= 0] = tree.mark[leaf[leaf >= 0]]
+    return with_effects(
+        prior,
+        s[drawn],
+        n[drawn],
+        features.rows(drawn),
+        features.named,
+        items=s.size / max(drawn.size, 1),
+        marks=marks,
+        left=features.left,
+    )
+
+
+def with_effects(
+    prior: Prior,
+    s: Floats,
+    n: Floats,
+    rows: Rows,
+    named: Callable[[int], Named],
+    *,
+    items: float,
+    marks: npt.NDArray[np.uint64],
+    left: tuple[Floats, Floats, Rows, npt.NDArray[np.uint64]] | None = None,
+) -> Prior:
+    """The same prior, with what features tell about these items, all of which have impressions.
+
+    Parameters
+    ----------
+    prior, s, n, rows, named
+        See :func:`~hellinger.policies.effects.fit_effects`.
+    items
+        How many items there are for each of these, those never shown included.
+    marks
+        The group of each item by a number, 0 for none.
+    left
+        Rewards, impressions, columns and marks of items that have left: they tell what features are worth, too.
+    """
+    if not rows.key.size:
+        return prior
+    size = s.size
+    a, b = fit_beta(s, n, np.ones(size))
+    every_s, every_n, every_rows, every_mark = s, n, rows, marks
+    if left is not None and left[0].size:
+        every_s, every_n = np.concatenate([s, left[0]]), np.concatenate([n, left[1]])
+        every_rows, every_mark = rows.joined(left[2]), np.concatenate([marks, left[3]])
+    found = fit_effects(every_s, every_n, every_rows, named, a, every_mark)
+    if found is None:
+        return prior
+    effects, unseen = found
+    # by predictions that an item had no part in: those that are fitted to it leave too little open
+    exposed = np.maximum(n * unseen[:size], s)
+    law = learn(np.append(s, 0.0), np.append(exposed, 0.0), np.append(np.ones(size), max(items - 1.0, 0.0) * size))
+    a, b = fit_beta(s, exposed, np.ones(size))
+    table = calibrated(every_s, every_n, a / (a + b) * unseen, every_rows.steps(effects), a)
+    effects = effects._replace(calibration=table)
+    return prior._replace(a=law.a, strength=law.strength, effects=effects)
 
 
 def with_shares(prior: Prior, s: Floats, n: Floats, leaf: npt.NDArray[np.int64], tree: GroupSums) -> Prior:

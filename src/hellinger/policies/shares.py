@@ -92,7 +92,7 @@ def _log_gamma(x: float) -> float:
 
 
 @helper
-def _log_chance(s: float, n: float, m: float, p: float) -> float:
+def log_chance(s: float, n: float, m: float, p: float) -> float:
     """Beta-binomial log-likelihood of s rewards in n impressions (but for what depends on these alone)."""
     a, b = m * p, (1.0 - m) * p
     won, lost = _log_gamma(a + s) - _log_gamma(a), _log_gamma(b + n - s) - _log_gamma(b)
@@ -157,7 +157,7 @@ def likelihood(s: Floats, n: Floats, leaf: Ints, tree: Any, mean: float, strengt
                 k = worth[g] + sent[g] - w
                 m = (worth[g] * above[g] + good[g] - w * s[i] / n[i]) / k
                 p = 1.0 / (1.0 / k + own)
-            total += _log_chance(s[i], n[i], min(max(m, 1e-9), 1.0 - 1e-9), p)
+            total += log_chance(s[i], n[i], min(max(m, 1e-9), 1.0 - 1e-9), p)
     return total
 
 

@@ -160,6 +160,16 @@ def ucb1(family: Family, *, variance: float = 1.0) -> Rule:
     return grid(family, balls.get("gaussian", variance=variance), levels.get("log"))
 
 
+@named("agrawal")
+def agrawal(family: Family, *, variance: float = 0.25) -> Rule:
+    """Agrawal's index of the sample mean; variance ¼ for rewards in [0, 1], σ² for normal ones.
+
+    Formula: m + √(2·variance·(log t + log log t)/n).
+    Reference: Agrawal 1995, section 4.
+    """
+    return grid(family, balls.get("gaussian", variance=variance), levels.get("loglog", extra=1.0))
+
+
 @named("kl-ucb")
 def kl_ucb(family: Family, *, c: float = 0.0) -> Rule:
     """KL-UCB; c = 3 is the proof's, 0 the practice's.

@@ -21,6 +21,8 @@ __all__ = ["Contexts", "Contextual"]
 Contexts: TypeAlias = Features | Iterable[Features] | None
 """One context for all events, or one for each."""
 
+_HINTS = 40
+
 
 class Contextual:
     """The regression of a pool, and its policy's index by it."""
@@ -28,6 +30,8 @@ class Contextual:
     def __init__(self, model: Model, policy: Policy) -> None:
         self.policy = policy
         self.regression = Regression(model)
+        self._hints = np.empty(0, np.int64)
+        """What was best in the last rankings: rankings do not depend on it, but how long they take does."""
         rule = policy.rule
         monotone = rule.learns_prior or (rule.monotone and not rule.random and not rule.relative)
         self.prunes = bool(monotone and policy.own and not model.per_item)
@@ -37,7 +41,7 @@ class Contextual:
         if self.prunes:
             view, levels, own = self._seen(None)
             none, rows = np.empty(0, np.int64), np.empty((1, 4), np.int64)
-            tail = (1.0, np.empty(0, np.bool_), 0, False, none, rows)
+            tail = (1.0, np.empty(0, np.bool_), 0, False, none, none, rows)
             self._survey = entry(_survey.survey, rule, model.link, view, levels, own, empty(0, math.inf), *tail)
 
     def _seen(self, context: Features | None) -> tuple[Any, Any, Any]:
@@ -59,8 +63,9 @@ class Contextual:
         view, levels, own = self._seen(context)
         link = self.regression.model.link
         found, whole, _ = self._survey(
-            self.policy.rule, link, view, levels, own, st, t, allowed, seed, named, out, rows
+            self.policy.rule, link, view, levels, own, st, t, allowed, seed, named, self._hints, out, rows
         )
+        self._hints = np.concatenate([out[:found], self._hints[: _HINTS - found]])
         return found, whole
 
     def values(self, context: Features | None, t: float, slots: Slots) -> Floats:

@@ -16,6 +16,7 @@ from hellinger.policies import Path, Prior, _rule, next_fit
 from hellinger.pool import _declared, _merge, _prior, _scan
 from hellinger.pool._checks import Checks, Names, check_seed, single
 from hellinger.pool._context import Contexts, Contextual
+from hellinger.pool._features import Descriptions, Encoded
 from hellinger.pool._ids import Id
 from hellinger.pool._layout import OLDEST
 from hellinger.pool._membership import Membership
@@ -55,6 +56,8 @@ class Core:
         model: models.ModelLike | None = None,
     ) -> None:
         self.policy = policies.policy(policy, family=family).ready(horizon)
+        scores = not self.policy.remembers
+        require(scores, "a pool's policy scores counts (its own window or half_life forget)", policy=self.policy.spec)
         require(learn in ("auto", "given"), "learn is 'auto' or 'given'", learn=learn)
         require(ties in ("random", "oldest"), "ties is 'random' or 'oldest'", ties=ties)
         check_seed(seed)
@@ -88,7 +91,9 @@ class Core:
         self._check_at = math.inf if self.policy.own or self._reason else 0.0
         """Rounds from which on a user's rule is checked again to be as monotone as it declares."""
         self.learning: Learning = learn
-        self._members = Membership()
+        self._members = Membership(given=learn == "given")
+        self._described: Descriptions | None = None
+        """What items are, where some have features and there is no model that knows them."""
         self._since = 0.0
         """Impressions counted since the prior was set."""
         self._due = math.inf
@@ -168,10 +173,11 @@ class Core:
         found = self._answer.found
         if not found or self.ties == "oldest":
             return min(found, 1)
-        _, places, tied = self._answer.last_tie(found)
-        if self._tag_filter and self._store.grouped and tied > places:
-            return 0  # to count those with the tags would take as long as the tie is large
-        return tied - self._left_out
+        if self._tag_filter and self._store.grouped:
+            _, places, tied = self._answer.last_tie(found)
+            if tied > places:
+                return 0  # to count those with the tags would take as long as the tie is large
+        return self._answer.tied - self._left_out
 
     def _best_of(
         self,
@@ -287,12 +293,14 @@ class Core:
             self._context.regression.learn_prior(self.policy.family)
             self._since, self._due = 0.0, next_fit(self._present) - self._present
         if self.policy.rule.learns_prior:
-            self._set_prior(_prior.fit(self._store, self._members, self._scale))
+            self._set_prior(_prior.fit(self._store, self._members, self._scale, self._described))
 
-    def _set_prior(self, prior: Prior) -> None:
+    def _set_prior(self, prior: Prior, *, slowly: bool = False) -> None:
         if self._context is not None and (self.learning == "given" or not prior.plays):
             self._context.set_prior(prior)
-        self._members.set_prior(prior, self._store, self._scale)
+        described = self._described
+        steps = None if described is None else described.steps(prior.effects, np.arange(len(self)))
+        self._members.set_prior(prior, self._store, self._scale, steps, slowly=slowly)
         self._since = 0.0
         self._due = next_fit(prior.plays) - prior.plays if self.learning == "auto" else math.inf
 
@@ -316,9 +324,13 @@ class Core:
         items = store.state.items
         self._present -= float(items["n"][slots].sum())
         kinds = items["tags"][slots]
+        if self._described is not None and remember and self._window is None:
+            self._described.leave(slots, items["n"][slots], items["s"][slots], self._members.marks(slots))
         nodes = self._members.leave(store, slots, remember=remember and self._remembers)
         falling, count = store.remove(slots), len(store) + slots.size
         self._members.compact(falling, count)
+        if self._described is not None:
+            self._described.compact(falling, count)
         if self._context is not None:
             self._context.regression.remove(falling)
         self._members.settle(store, nodes)
@@ -332,7 +344,24 @@ class Core:
         items = store.state.items
         items["stratum"][slots] = 0
         store.settle(slots)
-        members.join(store, slots, members.numbers(paths, items["tags"][slots], self._tag_sets), self._scale)
+        nodes = members.numbers(paths, items["tags"][slots], self._tag_sets)
+        members.join(store, slots, nodes, self._scale, members.standing(slots)[1])
+        members.settle(store, left)
+
+    def _describe(self, slots: Slots, encoded: list[Encoded]) -> Any:
+        """Note the columns of items, and return their factors in steps; None where no item ever had features."""
+        if self._described is None:
+            return None
+        prior = self._members.prior
+        self._described.set(slots, encoded, len(self))
+        return self._described.steps(None if prior is None else prior.effects, slots)
+
+    def _refactor(self, slots: Slots, steps: Any) -> None:
+        """Let items have other factors."""
+        store, members = self._store, self._members
+        nodes, _ = members.standing(slots)
+        left = members.leave(store, slots, remember=False)
+        members.join(store, slots, nodes, self._scale, steps)
         members.settle(store, left)
 
     def _drop_tags(self, kinds: Any) -> None:
@@ -350,7 +379,7 @@ class Core:
         prior = self._members.prior
         if prior is None:
             return self._rounds * self._scale + 1.0
-        return self._present * self._scale * prior.focus + 1.0
+        return (self._present * self._scale + self._members.informed) * prior.focus + 1.0
 
     def _after(self, slots: Slots, n: Floats, s: Floats) -> None:
         """What follows from new counts."""
@@ -394,9 +423,21 @@ class Core:
             raise InputError('a pool must have a model for this: Pool(…, model="logistic")')
         return self._context
 
-    def _described(self, features: models.Features | Sequence[models.Features] | None, count: int) -> Any:
+    def _encoded(
+        self, features: models.Features | Sequence[models.Features | None] | None, count: int
+    ) -> list[Encoded]:
+        """The columns of so many items, for a prior."""
+        require(
+            features is None or self.policy.rule.learns_prior,
+            "features go with a pool that has a model, or whose policy learns a prior",
+            policy=self.policy.spec,
+        )
+        if features is not None and self._described is None:
+            self._described = Descriptions(len(self))
+        return [] if self._described is None else self._described.encode(features, count)
+
+    def _for_model(self, features: models.Features | Sequence[models.Features | None] | None, count: int) -> Any:
         """The features of so many new items, checked; None where none are given."""
-        self._refuse_context(features=features)
         if features is None:
             return None
         listed = [features] * count if isinstance(features, Mapping) else list(features)

@@ -16,7 +16,7 @@ from hellinger.policies.shares import MOST_LEVELS, SAMPLE, GroupSums, bits_for, 
 from hellinger.pool import _tree
 from hellinger.pool._layout import NONE
 from hellinger.pool._store import Floats, ItemStore, Slots
-from hellinger.pool._tree import CLASSES, CROWD, MEMBER, TREE_NODE, Levels, TreeArrays
+from hellinger.pool._tree import CLASSES, CROWD, MEMBER, OWN_STEPS, TREE_NODE, Levels, TreeArrays
 
 __all__ = ["GroupLike", "Membership", "listed_groups", "paths_of"]
 
@@ -24,9 +24,14 @@ GroupLike: TypeAlias = str | tuple[str, ...] | None
 """A group: its name, or those of the groups above it and its own, broad to narrow; None for no group."""
 
 Nodes = npt.NDArray[np.int32]
+_RELATIVE = _tree.relative_classes()
+Steps = npt.NDArray[np.int32]
+"""Factors of items by their features, in steps: see :mod:`hellinger.policies.effects`."""
 _NO_NODES = np.empty(0, np.int32)
 _NO_SLOTS = np.empty(0, np.int64)
 _MOST_OWN = (1 << 15) - CLASSES
+_HEARD = 8
+"""Items that tell their groups of themselves in the time in which one gets its own prior."""
 _MOST_IDLE = 1 << 16
 """Groups without items that are remembered for what their items had; of more, those empty for longest are forgotten."""
 
@@ -52,7 +57,9 @@ def _path(group: Any) -> Path:
 class Membership:
     """The groups of a pool, and the pseudo-counts of every stratum: of each class of priors, and of large groups."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, given: bool = False) -> None:
+        self._given = given
+        """Whether somebody else says what groups are to know of items that left: then none is forgotten here."""
         self.prior: Prior | None = None
         self.table: Floats = np.zeros((1, 2))
         """Pseudo-counts a and a + b by stratum; zeros where no prior is learned."""
@@ -69,37 +76,130 @@ class Membership:
         none = np.empty(0, np.int32)
         self._arrays = TreeArrays(np.empty(0, MEMBER), np.empty(0, TREE_NODE), none, np.empty(0, np.int64))
         self._revise: Any = None
+        self.touched: Any = None
+        """Notes items whose counts or prior have changed, where pools of segments follow this one; see ``_within``."""
+        self._large = _NO_SLOTS
+        """The class of each large group's prior, as the pools of segments know it."""
+        self._unheard = 0
+        """Places, from the first on, whose items have yet to tell their groups of themselves by the prior."""
+        self._ungiven = 0
+        """Places whose items have yet to get their own prior."""
 
     def __len__(self) -> int:
         return len(self._number)
 
+    @property
+    def informed(self) -> float:
+        """Impressions that items have elsewhere, as far as they tell of them here; see ``_within``."""
+        return 0.0
+
+    @property
+    def tree(self) -> TreeArrays:
+        """Members and groups as compiled code has them."""
+        return self._arrays
+
+    @property
+    def levels(self) -> Levels | None:
+        """The prior as groups need it; None where they tell nothing."""
+        return self._levels if self.prior is not None and self.prior.shares else None
+
     # The prior ----------------------------------------------------------------------------------------
 
-    def set_prior(self, prior: Prior | None, store: ItemStore, scale: float) -> None:
-        """Let every item have what this prior and its group say."""
+    def set_prior(
+        self, prior: Prior | None, store: ItemStore, scale: float, steps: Steps | None = None, *, slowly: bool = False
+    ) -> None:
+        """Let every item have what this prior, its group and its features say; ``steps`` of all, if any has some.
+
+        ``slowly``: in :meth:`go_on`, a slice at a time, where items have no features.
+        """
         self.prior = prior
-        self.refresh(store, scale)
+        if steps is not None:
+            self._fit_arrays(store)
+            self._arrays.member["step"][: steps.size] = steps
+        before, after = self._levels, self._levels_of(scale)
+        plain = steps is None and all(levels is None or levels.width == 1 for levels in (before, after))
+        if slowly and plain and (before is not None or after is not None or self.unsettled):
+            self._begin(store, after)
+        else:
+            self.refresh(store, scale)
+
+    @property
+    def unsettled(self) -> int:
+        """How many steps :meth:`go_on` has yet to take: at most two for each item."""
+        return self._unheard + self._ungiven
+
+    def _levels_of(self, scale: float) -> Levels | None:
+        """The prior as the tree needs it; None where neither groups nor features matter."""
+        prior = self.prior
+        if prior is None or (not (prior.shares and self._number) and prior.effects is None):
+            return None
+        shares = np.zeros(MOST_LEVELS + 1)
+        shares[1 : 1 + len(prior.shares)] = prior.shares
+        rest = np.maximum(1.0 - np.cumsum(shares), 0.0)
+        mean, strength = prior.a / prior.strength, prior.strength
+        return Levels(mean, strength, shares / strength, rest / strength, scale, self._width())
+
+    def _begin(self, store: ItemStore, levels: Levels | None) -> None:
+        """Let the prior of the pool be in force, and items' own steps from it be as they were."""
+        assert self.prior is not None
+        before, (a, strength) = self.table, self.prior[:2]
+        self.table = _tree.class_table(a / strength, strength, max(CLASSES + self._owned, len(before)))
+        self.table[0] = a, strength
+        self.table[CLASSES : len(before)] = before[CLASSES:]  # of large groups
+        self._levels = levels
+        self._ungiven = len(store)
+        self._unheard = 0 if levels is None else min(len(store), self._arrays.member.size)
+
+    def go_on(self, store: ItemStore, most: int) -> None:
+        """Let about so many more items have what the prior and their groups say.
+
+        From the last place to the first: an item that is added is right at once, and when one is removed the last,
+        which has had its turn, takes its place.
+        """
+        if self._unheard:
+            assert self._levels is not None
+            stop = min(self._unheard, len(store))
+            self._unheard = max(0, stop - _HEARD * most)
+            _tree.hear(self._arrays, store.state.items, self._levels, self._unheard, stop)
+            if not self._unheard:
+                _tree.spread(self._arrays, self._levels, self.table, self._used())
+                self._touch_large(store)
+        elif self._ungiven:
+            stop = min(self._ungiven, len(store))
+            self._ungiven = max(0, stop - most)
+            if self._levels is None:
+                moved = self._ungiven + np.flatnonzero(store.items["stratum"][self._ungiven : stop])
+                store.items["stratum"][moved] = 0
+            else:
+                stop = min(stop, self._arrays.member.size)
+                size = _tree.give(self._arrays, store.state.items, self._levels, self._ungiven, stop)
+                moved = self._arrays.moved[:size].copy()
+            store.settle(moved)
+            self._touch(store, moved)
+            if self._levels is None and not self._ungiven and self.prior is not None:
+                self.table = np.array([self.prior[:2]])
+                self._large = _NO_SLOTS
 
     def refresh(self, store: ItemStore, scale: float) -> None:
         """Work out every item's prior anew."""
         prior = self.prior
         if prior is None:
             return
-        if not prior.shares or not self._number:
+        unsettled, self._unheard, self._ungiven = self.unsettled, 0, 0
+        levels = self._levels_of(scale)
+        if levels is None:
             self.table = np.array([prior[:2]])
-            if self._levels is not None:
+            if self._levels is not None or unsettled:
                 self._levels = None
                 moved = np.flatnonzero(store.items["stratum"])
                 store.items["stratum"][moved] = 0
                 store.settle(moved)
+                self._touch(store, moved)
+                self._large = _NO_SLOTS
             return
-        shares = np.zeros(MOST_LEVELS + 1)
-        shares[1 : 1 + len(prior.shares)] = prior.shares
-        rest = np.maximum(1.0 - np.cumsum(shares), 0.0)
-        self._levels = Levels(
-            prior.a / prior.strength, prior.strength, shares / prior.strength, rest / prior.strength, scale
-        )
-        self.table = _tree.class_table(prior.a / prior.strength, prior.strength, CLASSES + self._owned)
+        self._levels = levels
+        rows = CLASSES + self._owned * levels.width
+        self.table = _tree.class_table(prior.a / prior.strength, prior.strength, rows)
         self.table[0] = prior[:2]
         moved = _tree.refresh(
             self._arrays,
@@ -110,9 +210,17 @@ class Membership:
             min(len(store), self._arrays.member.size),
         )
         store.settle(self._arrays.moved[:moved].copy())
+        self._touch(store, self._arrays.moved[:moved])
+        self._touch_large(store)
+
+    def _width(self) -> int:
+        """Strata of each large group: one for each class of factors, unless there are too many such groups."""
+        has = self.prior is not None and self.prior.effects is not None
+        return OWN_STEPS if has and self._owned * OWN_STEPS <= _MOST_OWN else 1
 
     def revise(self, store: ItemStore, slots: Slots, nodes: Nodes = _NO_NODES) -> None:
         """Bring priors up to date after these items' counts and these groups have changed."""
+        self._touch(store, slots)
         if self._levels is None:
             return
         if slots.size and int(slots.max()) >= self._arrays.member.size:  # items beyond were never of a group
@@ -123,6 +231,38 @@ class Membership:
         moved = self._revise(*query)
         if moved:
             store.settle(self._arrays.moved[:moved].copy())
+            self._touch(store, self._arrays.moved[:moved])
+        self._touch_large(store)
+
+    def watch(self, store: ItemStore, touched: Any) -> None:
+        """Note from now on which items are others, for the pools of segments."""
+        self.touched = touched
+        self._touch_large(store)
+
+    def _touch(self, store: ItemStore, slots: Slots) -> None:
+        """Note that these items are others now, for the pools of segments."""
+        if self.touched is not None and slots.size:
+            self.touched.note(store.state.items["key"][slots])
+
+    def _touch_large(self, store: ItemStore) -> None:
+        """Note the items of large groups whose prior is of another class now."""
+        if self.touched is None or self._levels is None:
+            return
+        rows = self.table[CLASSES : CLASSES + self._owned * self._levels.width]
+        large = _tree.classes_of(rows, self._levels.mean, self._levels.strength) if len(rows) else _NO_SLOTS
+        before, self._large = self._large, large
+        if large.size != before.size:
+            other = store.items["stratum"] >= CLASSES
+        elif (large != before).any():
+            other = np.isin(store.items["stratum"], CLASSES + np.flatnonzero(large != before))
+        else:
+            return
+        self._touch(store, np.flatnonzero(other))
+
+    @property
+    def relative(self) -> Floats:
+        """Odds and strength of every stratum in steps of the classes, those of the first taken as one."""
+        return np.vstack([_RELATIVE, _RELATIVE[self._large]]) if self._large.size else _RELATIVE
 
     # Members ------------------------------------------------------------------------------------------
 
@@ -139,23 +279,30 @@ class Membership:
         met = {path: self._enter(path) for path in dict.fromkeys(named)}
         return np.array([met[path] for path in named], np.int32) if self._number else None
 
-    def join(self, store: ItemStore, slots: Slots, nodes: Nodes | None, scale: float) -> None:
-        """Make items members of these groups; they were members of none."""
+    def join(
+        self, store: ItemStore, slots: Slots, nodes: Nodes | None, scale: float, steps: Steps | None = None
+    ) -> None:
+        """Make items members of these groups, with factors in so many steps; they were members of none."""
         if nodes is None:
-            return
+            if steps is None and not self._arrays.member.size:
+                return
+            nodes = np.full(slots.size, NONE, np.int32)
         first = self._fit_arrays(store)
-        _tree.join(self._arrays, slots, nodes)
+        _tree.join(self._arrays, slots, nodes, np.zeros(slots.size, np.int32) if steps is None else steps)
         touched = np.unique(nodes[nodes != NONE])
         for g in touched.tolist():
             self._idle.pop(g, None)
         self._crowd(touched)
-        if first or (self._levels is None and self.prior is not None and self.prior.shares):
+        if self._levels is not None and self._levels.width != self._width():
+            first = True
+        if first or (self._levels is None and self.prior is not None and (self.prior.shares or self.prior.effects)):
             self.refresh(store, scale)
         else:
             self.revise(store, slots, touched)
 
     def leave(self, store: ItemStore, slots: Slots, *, remember: bool) -> Nodes:
         """Let items be members no more; returns the groups that are to be settled by :meth:`settle`."""
+        self._touch(store, slots)
         if not self._number:
             return _NO_NODES
         nodes = self._arrays.member["node"][slots]
@@ -170,12 +317,27 @@ class Membership:
         self.revise(store, _NO_SLOTS, nodes)
         for g in nodes.tolist():
             self._prune(g)
-        while len(self._idle) > _MOST_IDLE:
+        while len(self._idle) > _MOST_IDLE and not self._given:
             self._forget(store, next(iter(self._idle)))
+
+    def standing(self, slots: Slots) -> tuple[Nodes, Steps]:
+        """The group of each of these items by number, and their factors in steps."""
+        nodes, steps = np.full(slots.size, NONE, np.int32), np.zeros(slots.size, np.int32)
+        here = slots < self._arrays.member.size  # items beyond had neither group nor features
+        nodes[here], steps[here] = (self._arrays.member[what][slots[here]] for what in ("node", "step"))
+        return nodes, steps
+
+    def marks(self, slots: Slots) -> npt.NDArray[np.uint64]:
+        """The number that the group of each of these items has by its name; 0 for no group."""
+        nodes, _ = self.standing(slots)
+        grouped = nodes != NONE
+        marks = np.zeros(slots.size, np.uint64)
+        marks[grouped] = self._arrays.nodes["mark"][nodes[grouped]]
+        return marks
 
     def compact(self, falling: Slots, count: int) -> None:
         """Follow the items, of which those at these places were taken out of so many."""
-        if self._number:
+        if self._arrays.member.size:
             _tree.compact(self._arrays, falling, count)
 
     def path(self, slot: int) -> Path:
@@ -197,7 +359,7 @@ class Membership:
                 node = self._arrays.nodes[g]
                 node["gone"], node["gone_n"], node["gone_s"] = gone, n, s
         touched = np.array(sorted({g for g in nodes if g != NONE}), np.int32)
-        if self._levels is None:
+        if self._levels is None and not self.unsettled:
             self.refresh(store, scale)
         self.settle(store, touched)
 
@@ -244,7 +406,7 @@ class Membership:
 
     def blank(self, store: ItemStore) -> Membership:
         """The same groups with the same members; nothing is known of any."""
-        other = Membership()
+        other = Membership(given=self._given)
         if self._number:
             nodes = self._arrays.member["node"][: len(store)]
             met = {g: other._enter(self.paths[g] or ()) for g in np.unique(nodes[nodes != NONE]).tolist()}
@@ -277,7 +439,7 @@ class Membership:
 
     def memory(self, count: int) -> int:
         """Bytes in use with so many items, names not counted."""
-        if not self._number:
+        if not self._arrays.member.size:
             return 0
         return int(count * (MEMBER.itemsize + 8) + len(self.paths) * (TREE_NODE.itemsize + 4) + self.table.nbytes)
 
@@ -288,6 +450,8 @@ class Membership:
         a, strength, *_ = self.prior
         shares = ", ".join(f"{share:.0%}" for share in self.prior.shares)
         text = f"; prior learned: Beta({a:.3g}, {strength - a:.3g})"
+        if self.prior.effects is not None:
+            text += f" times what {len(self.prior.effects.columns)} features tell"
         return text + (f", {shares} of the variance of click rates between groups" if shares and self._number else "")
 
     # Groups -------------------------------------------------------------------------------------------
@@ -376,7 +540,8 @@ class Membership:
                     self._own.append(CLASSES + self._owned)
                     self._owned += 1
                     if self._levels is not None:
-                        self.table = np.vstack([self.table, np.zeros((max(1, len(self.table) // 8), 2))])
+                        more = max(self._levels.width, len(self.table) // 8)
+                        self.table = np.vstack([self.table, np.zeros((more, 2))])
                 column[g]["stratum"] = self._own.pop()
             elif has and not large:
                 self._own.append(int(column[g]["stratum"]))
@@ -389,7 +554,7 @@ class Membership:
         if tree.member.size < size or tree.moved.size < tree.member.size:
             before = tree.member.size
             member = grown(tree.member, store.state.items.size if first else size)
-            member["node"][before:] = NONE
+            member["node"][before:], member["step"][before:] = NONE, 0
             self._arrays = tree._replace(member=member, moved=np.empty(member.size, np.int64))
         return first
 

@@ -13,7 +13,7 @@ from hellinger.pool._groups import mix, pulls
 from hellinger.pool._layout import COUNT, OLDEST, ItemArrays
 from hellinger.pool._merge import eligible, report
 
-__all__ = ["score_counts", "score_each", "select"]
+__all__ = ["score_counts", "score_each", "select", "worse"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -37,7 +37,8 @@ def score_counts(rule: Any, s: Floats, n: Floats, t: float, arms: float, out: Fl
 
 
 @helper
-def _worse(score: float, tie: Any, other: float, other_tie: Any) -> bool:
+def worse(score: float, tie: Any, other: float, other_tie: Any) -> bool:
+    """Whether an item comes after another: a lower index, or an equal one and a later tie."""
     return score < other or (score == other and tie > other_tie)
 
 
@@ -71,10 +72,10 @@ def select(
         tie = np.uint64(item["seq"])
         if seed != OLDEST:
             tie = mix(mix(seed) ^ mix(tie))
-        if found == k and _worse(score, tie, scores[k - 1], ties[k - 1]):
+        if found == k and worse(score, tie, scores[k - 1], ties[k - 1]):
             continue
         hole = found if found < k else k - 1
-        while hole > 0 and _worse(scores[hole - 1], ties[hole - 1], score, tie):
+        while hole > 0 and worse(scores[hole - 1], ties[hole - 1], score, tie):
             best[hole], scores[hole], ties[hole] = best[hole - 1], scores[hole - 1], ties[hole - 1]
             hole -= 1
         best[hole], scores[hole], ties[hole] = i, score, tie

@@ -5,10 +5,14 @@ impressions), so that a sum does not depend on the order in which it came about:
 counts, the groups and the pool's prior, whatever has happened before.
 
 So that items still share cells, priors are rounded to *classes*, which are the strata of the cells: the odds of the
-mean to an eighth of an octave around the whole pool's (a quarter below it, a 32nd far above), the strength to an octave
-above the pool's. An item of a group of which nothing is known has exactly the prior of an item without a group. What a
-group learns from those above it is rounded too, so that an event seldom reaches its relatives. A group of very many
-items has a stratum of its own, whose prior is exact and common to all of them: an event there moves nobody.
+mean to an eighth of an octave, the strength to a quarter of an octave up to twice the pool's, and to an octave beyond.
+An item of a group of which nothing is known has exactly the prior of an item without a group. What a group learns from
+those above it is rounded too, so that an event seldom reaches its relatives. A group of very many items has a stratum
+of its own, whose prior is exact and common to all of them: an event there moves nobody.
+
+An item may have a factor by its features (:mod:`hellinger.policies.effects`): its impressions then are that many
+exposures of its group, its prior has the group's mean times the factor, and the same rewards a. A large group has a
+stratum for each quarter of an octave of factors.
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hellinger._jit import borrowed, brief, inline
+from hellinger.policies.effects import MOST_STEPS, STEPS
 from hellinger.pool._layout import NONE
 
 __all__ = [
@@ -30,12 +35,18 @@ __all__ = [
     "Levels",
     "TreeArrays",
     "class_table",
+    "classes_of",
     "compact",
+    "give",
+    "hear",
     "join",
     "leave",
+    "posterior",
     "refresh",
+    "relative_classes",
     "revise",
     "sampled",
+    "spread",
 ]
 
 Floats = npt.NDArray[np.float64]
@@ -45,14 +56,20 @@ _UNIT = 65536.0
 _OCTAVES = 8
 _FINE_MEAN, _FINE_STRENGTH = 32, 8
 """Steps in an octave of what a group learns from the one above."""
-_BELOW, _NEAR, _BEYOND = 4, 8, 32
-"""Steps in an octave of the classes of means: below the pool's, up to an octave above it, and beyond: the best."""
-_TOP = _NEAR + (_OCTAVES - 1) * _BEYOND
-_MEANS, _STRENGTHS = _TOP + 1 + _OCTAVES * _BELOW, 7
-CLASSES = _MEANS * _STRENGTHS
+_STEPS = 8
+"""Steps in an octave of the classes of means."""
+_HALF = 0.49
+"""Of a step, where it is rounded up: a mean that was rounded to a 32nd of an octave never lies on the boundary."""
+_TOP, _MEANS = _OCTAVES * _STEPS, 2 * _OCTAVES * _STEPS + 1
+_STRONGEST, _WEAKEST = 9, 4
+_STRENGTHS = np.array([0.0, 0.25, 0.5, 0.75, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, -1.0, -2.0, -3.0, -4.0])
+"""Octaves of the classes of strengths above the pool's: fine where a group is little known, as most are."""
+CLASSES = _MEANS * _STRENGTHS.size
 """Strata that are classes, the first of them that of the pool's own prior; strata of single groups follow."""
 CROWD = 4096
 """Items beyond which a group has a stratum of its own."""
+OWN_STEPS = 2 * MOST_STEPS * 4 // STEPS + 1
+"""Strata of a large group whose items have factors, one for each quarter of an octave."""
 _MANY = 1024
 """Groups beyond which what the one above them knows is sent to all alike, without taking out what each sent it."""
 
@@ -61,6 +78,7 @@ MEMBER = np.dtype(
         ("node", np.int32),  # the item's group; NONE for none
         ("next", np.int32),
         ("last", np.int32),
+        ("step", np.int32),  # its factor
         ("w", np.int64),  # what it tells its group, in units, and the same times its mean
         ("y", np.int64),
     ],
@@ -90,6 +108,7 @@ TREE_NODE = np.dtype(
         ("gone_n", np.float64),
         ("gone_s", np.float64),
         ("mark", np.int64),
+        ("factors", np.int64),  # the sum of its items' factors, in units
     ],
     align=True,
 )
@@ -105,6 +124,8 @@ class Levels(NamedTuple):
     rest: Floats
     scale: float
     """What turns stored counts into present ones."""
+    width: int
+    """Strata of each large group."""
 
 
 class TreeArrays(NamedTuple):
@@ -121,17 +142,32 @@ def _borrow(tree: TreeArrays) -> TreeArrays:
     return TreeArrays(borrowed(tree.member), borrowed(tree.nodes), borrowed(tree.noted), borrowed(tree.moved))
 
 
+def relative_classes() -> Floats:
+    """Odds and strength of every class, those of the pool's own prior taken as one."""
+    number = np.arange(CLASSES)
+    step = number % _MEANS
+    octaves = np.where(step <= _TOP, step, _TOP - step) / _STEPS
+    return np.column_stack([2.0**octaves, 2.0 ** _STRENGTHS[number // _MEANS]])
+
+
 def class_table(mean: float, strength: float, rows: int) -> Floats:
     """Pseudo-counts a and a + b of every class, and room for so many rows in all."""
     table = np.zeros((max(rows, CLASSES), 2))
-    number = np.arange(CLASSES)
-    p, step = strength * 2.0 ** (number // _MEANS), number % _MEANS
-    octaves = np.where(step <= _NEAR, step / _NEAR, 1.0 + (step - _NEAR) / _BEYOND)
-    octaves = np.where(step > _TOP, (_TOP - step) / _BELOW, octaves)
-    odds = 2.0**octaves * mean / (1.0 - mean)
+    odds, p = relative_classes().T
+    odds, p = odds * mean / (1.0 - mean), p * strength
     table[:CLASSES, 0], table[:CLASSES, 1] = p * odds / (1.0 + odds), p
     table[0] = mean * strength, strength
     return table
+
+
+@brief
+def classes_of(table: Floats, mean: float, strength: float) -> Slots:
+    """The class of each of these rows of pseudo-counts a and a + b; 0 for one that nobody has."""
+    classes = np.zeros(len(table), np.int64)
+    for c in range(len(table)):
+        if table[c, 1] > 0.0:
+            classes[c] = _class(table[c, 0] / table[c, 1], table[c, 1], mean, strength)
+    return classes
 
 
 @inline
@@ -150,14 +186,29 @@ def _mean_of(step: int, mean: float, steps: int) -> float:
 
 @inline
 def _class(m: float, p: float, mean: float, strength: float) -> int:
-    """The stratum of a prior: that of the pool's own is 0, means above it follow, and then those below."""
+    """The stratum of a prior: that of the pool's own is 0, means above it follow, and then those below.
+
+    Strengths are in the same order.
+    """
     x = _octaves(m, mean)
-    if x >= 1.0:
-        place = _NEAR + math.floor((x - 1.0) * _BEYOND + 0.5)
-    else:
-        place = math.floor(x * (_NEAR if x > 0.0 else _BELOW) + 0.5)
-    more = math.floor(math.log2(max(p / strength, 1.0)) + 0.5)
-    return min(more, _STRENGTHS - 1) * _MEANS + (place if place >= 0 else _TOP - place)
+    place = math.floor(x * _STEPS + _HALF)
+    y = math.log2(p / strength)
+    more = math.floor(4.0 * y + 0.5) if 0.0 < y < 1.0 else math.floor(y + 0.5)
+    if y >= 1.0:
+        more = min(more + 3, _STRONGEST)
+    elif more < 0:
+        more = _STRONGEST + min(-more, _WEAKEST)
+    return more * _MEANS + (place if place >= 0 else _TOP - place)
+
+
+@inline
+def _factor(step: int) -> float:
+    return 2.0 ** (step / STEPS) if step != 0 else 1.0
+
+
+@inline
+def _units(x: float) -> int:
+    return math.floor(x * _UNIT + 0.5)
 
 
 @inline
@@ -176,6 +227,7 @@ def _link(tree: TreeArrays, i: int, g: int) -> None:
         tree.member[node["first"]]["last"] = i
     node["first"] = i
     node["items"] += 1
+    node["factors"] += _units(_factor(member["step"]))
 
 
 @inline
@@ -189,16 +241,18 @@ def _unlink(tree: TreeArrays, i: int) -> None:
     if member["next"] != NONE:
         tree.member[member["next"]]["last"] = member["last"]
     node["items"] -= 1
+    node["factors"] -= _units(_factor(member["step"]))
     node["w"] -= member["w"]
     node["y"] -= member["y"]
     member["node"] = NONE
 
 
 @brief
-def join(tree: TreeArrays, slots: Slots, nodes: npt.NDArray[np.int32]) -> None:
-    """Make these items members of these groups, NONE for none; they were members of no group."""
+def join(tree: TreeArrays, slots: Slots, nodes: npt.NDArray[np.int32], steps: npt.NDArray[np.int32]) -> None:
+    """Make these items members of these groups, NONE for none, with these factors; they were members of no group."""
     tree = _borrow(tree)
     for j in range(slots.size):
+        tree.member[slots[j]]["step"] = steps[j]
         if nodes[j] == NONE:
             tree.member[slots[j]]["node"] = NONE
         else:
@@ -229,13 +283,8 @@ def compact(tree: TreeArrays, falling: Slots, count: int) -> None:
         if slot == count:
             continue
         member, old = tree.member[slot], tree.member[count]
-        member["node"], member["next"], member["last"], member["w"], member["y"] = (
-            old["node"],
-            old["next"],
-            old["last"],
-            old["w"],
-            old["y"],
-        )
+        member["node"], member["next"], member["last"] = old["node"], old["next"], old["last"]
+        member["step"], member["w"], member["y"] = old["step"], old["w"], old["y"]
         if member["node"] == NONE:
             continue
         if member["last"] != NONE:
@@ -250,13 +299,13 @@ def compact(tree: TreeArrays, falling: Slots, count: int) -> None:
 
 
 @inline
-def _news(item: Any, scale: float, own: float) -> Any:
+def _news(item: Any, scale: float, own: float, step: int) -> Any:
     """What an item tells its group, and the same times its mean, in units; ``own``: its variance within the group."""
-    n = max(item["n"], item["s"]) * scale  # priors are of clicks: see LIMIT
+    n = max(item["n"] * _factor(step), item["s"]) * scale  # priors are of clicks: see LIMIT
     if not n > 0.0:
         return 0, 0
     weight = _message(n, own)
-    return math.floor(weight * _UNIT + 0.5), math.floor(weight * (item["s"] * scale / n) * _UNIT + 0.5)
+    return _units(weight), _units(weight * (item["s"] * scale / n))
 
 
 @inline
@@ -264,7 +313,7 @@ def _tell(tree: TreeArrays, items: Any, levels: Levels, i: int) -> None:
     """Let an item's group know its present counts."""
     member = tree.member[i]
     node = tree.nodes[member["node"]]
-    w, y = _news(items[i], levels.scale, levels.rest[node["depth"]])
+    w, y = _news(items[i], levels.scale, levels.rest[node["depth"]], member["step"])
     node["w"] += w - member["w"]
     node["y"] += y - member["y"]
     member["w"], member["y"] = w, y
@@ -276,6 +325,8 @@ def _known(levels: Levels, node: Any) -> Any:
     w, y = node["w"] / _UNIT, node["y"] / _UNIT
     n = node["gone_n"] * levels.scale
     if n > 0.0 and node["gone"] > 0.0:
+        if node["items"] > 0:  # those that left are taken to have been like those that are here
+            n = max(n * (node["factors"] / (node["items"] * _UNIT)), node["gone_s"] * levels.scale)
         weight = node["gone"] * _message(n / node["gone"], levels.rest[node["depth"]])
         w += weight
         y += weight * (node["gone_s"] * levels.scale / n)
@@ -291,7 +342,7 @@ def _pass_on(tree: TreeArrays, levels: Levels, g: int) -> None:
     sent, sent_y = 0, 0
     if w > 0.0:
         weight = _message(w, levels.v[node["depth"]])
-        sent, sent_y = math.floor(weight * _UNIT + 0.5), math.floor(weight * (y / w) * _UNIT + 0.5)
+        sent, sent_y = _units(weight), _units(weight * (y / w))
     parent["w"] += sent - node["sent"]
     parent["y"] += sent_y - node["sent_y"]
     node["sent"], node["sent_y"] = sent, sent_y
@@ -305,6 +356,14 @@ def _above(levels: Levels, node: Any) -> Any:
     mean = _mean_of(node["mean"], levels.mean, _FINE_MEAN)
     known = levels.strength * 2.0 ** (node["known"] / _FINE_STRENGTH)
     return mean, 1.0 / (1.0 / known + levels.v[node["depth"]])
+
+
+@inline
+def posterior(levels: Levels, node: Any) -> Any:
+    """Mean of a group's rate, and how many impressions it is known as well as by."""
+    mean, worth = _above(levels, node)
+    w, y = _known(levels, node)
+    return (worth * mean + y) / (worth + w), worth + w
 
 
 @inline
@@ -327,17 +386,37 @@ def _learn_above(tree: TreeArrays, levels: Levels, g: int) -> bool:
 
 
 @inline
-def _own_row(table: Floats, stratum: int, k: float, ky: float, own: float) -> None:
-    """The prior of a group that has a stratum of its own, from what is known of it (and the same times the mean)."""
-    m, p = ky / k, 1.0 / (1.0 / k + own)
-    table[stratum, 0], table[stratum, 1] = min(max(m, 1e-9), 1.0 - 1e-9) * p, p
+def _own_stratum(levels: Levels, stratum: int, step: int) -> int:
+    """The stratum of an item of a large group."""
+    if levels.width == 1:
+        return stratum
+    return CLASSES + (stratum - CLASSES) * levels.width + math.floor((step + MOST_STEPS) * 4 / STEPS + 0.5)
 
 
 @inline
-def _item_class(levels: Levels, k: float, ky: float, own: float, sent: int, sent_y: int) -> int:
+def _own_rows(levels: Levels, table: Floats, stratum: int, k: float, ky: float, own: float) -> None:
+    """The priors of a group that has strata of its own, from what is known of it (and the same times the mean)."""
+    m, p = ky / k, 1.0 / (1.0 / k + own)
+    first = CLASSES + (stratum - CLASSES) * levels.width
+    for j in range(levels.width):
+        factor = 2.0 ** (j / 4 - MOST_STEPS // STEPS) if levels.width > 1 else 1.0
+        mean, strength = min(max(m * factor, 1e-9), 1.0 - 1e-9), p / factor
+        table[first + j, 0], table[first + j, 1] = mean * strength, strength
+
+
+@inline
+def _item_class(levels: Levels, k: float, ky: float, own: float, sent: int, sent_y: int, step: int) -> int:
     """The stratum of an item, from what is known of its group, without what it sent itself."""
     k -= sent / _UNIT
-    return _class((ky - sent_y / _UNIT) / k, 1.0 / (1.0 / k + own), levels.mean, levels.strength)
+    factor = _factor(step)
+    return _class((ky - sent_y / _UNIT) / k * factor, 1.0 / (1.0 / k + own) / factor, levels.mean, levels.strength)
+
+
+@inline
+def _alone(levels: Levels, step: int) -> int:
+    """The stratum of an item without a group."""
+    factor = _factor(step)
+    return _class(levels.mean * factor, levels.strength / factor, levels.mean, levels.strength) if step != 0 else 0
 
 
 @inline
@@ -348,17 +427,19 @@ def _assign(tree: TreeArrays, items: Any, levels: Levels, table: Floats, g: int,
     w, y = _known(levels, node)
     own = levels.rest[node["depth"]]
     k, ky = worth + w, worth * mean + y
-    stratum = 0
-    if node["stratum"] != NONE:
-        stratum = node["stratum"]
-        _own_row(table, stratum, k, ky, own)
-    sent_w, sent_y = 1.0, -1.0
+    large = node["stratum"] != NONE
+    if large:
+        _own_rows(levels, table, node["stratum"], k, ky, own)
+    stratum, sent_w, sent_y, step = 0, 1.0, -1.0, 0
     i = node["first"]
     while i != NONE:
         member = tree.member[i]
-        if node["stratum"] == NONE and (member["w"] != sent_w or member["y"] != sent_y):
-            sent_w, sent_y = member["w"], member["y"]  # most members of most groups have sent nothing
-            stratum = _item_class(levels, k, ky, own, member["w"], member["y"])
+        if large:
+            stratum = _own_stratum(levels, node["stratum"], member["step"])
+        elif member["w"] != sent_w or member["y"] != sent_y or member["step"] != step:
+            # most members of most groups have sent nothing
+            sent_w, sent_y, step = member["w"], member["y"], member["step"]
+            stratum = _item_class(levels, k, ky, own, member["w"], member["y"], step)
         if items[i]["stratum"] != stratum:
             items[i]["stratum"] = stratum
             tree.moved[size] = i
@@ -381,18 +462,19 @@ def refresh(
         node = tree.nodes[g]
         deepest = max(deepest, node["depth"])
         node["w"] = node["y"] = node["sent"] = node["sent_y"] = 0
-    sent, own = np.zeros((tree.nodes.size, 2), np.int64), np.zeros(tree.nodes.size)
+    sent, own = np.zeros((tree.nodes.size, 3), np.int64), np.zeros(tree.nodes.size)
     for g in nodes:
         own[g] = levels.rest[tree.nodes[g]["depth"]]
     for i in range(count):
         g = tree.member[i]["node"]
         if g != NONE:
-            w, y = _news(items[i], levels.scale, own[g])
+            w, y = _news(items[i], levels.scale, own[g], tree.member[i]["step"])
             tree.member[i]["w"], tree.member[i]["y"] = w, y
             sent[g, 0] += w
             sent[g, 1] += y
+            sent[g, 2] += _units(_factor(tree.member[i]["step"]))
     for g in nodes:
-        tree.nodes[g]["w"], tree.nodes[g]["y"] = sent[g, 0], sent[g, 1]
+        tree.nodes[g]["w"], tree.nodes[g]["y"], tree.nodes[g]["factors"] = sent[g, 0], sent[g, 1], sent[g, 2]
     for depth in range(deepest, 1, -1):
         for g in nodes:
             if tree.nodes[g]["depth"] == depth:
@@ -409,16 +491,79 @@ def refresh(
         known[g, 0], known[g, 1], known[g, 2] = worth + w, worth * mean + y, own[g]
         known[g, 3] = node["stratum"]
         if node["stratum"] != NONE:
-            _own_row(table, node["stratum"], known[g, 0], known[g, 1], known[g, 2])
+            _own_rows(levels, table, node["stratum"], known[g, 0], known[g, 1], known[g, 2])
     moved = 0
     for i in range(count):
         member = tree.member[i]
         g = member["node"]
+        step = member["step"]
         if g == NONE:
-            continue
-        stratum = int(known[g, 3])
-        if stratum == NONE:
-            stratum = _item_class(levels, known[g, 0], known[g, 1], known[g, 2], member["w"], member["y"])
+            stratum = _alone(levels, step)
+        elif known[g, 3] != NONE:
+            stratum = _own_stratum(levels, int(known[g, 3]), step)
+        else:
+            stratum = _item_class(levels, known[g, 0], known[g, 1], known[g, 2], member["w"], member["y"], step)
+        if items[i]["stratum"] != stratum:
+            items[i]["stratum"] = stratum
+            tree.moved[moved] = i
+            moved += 1
+    return moved
+
+
+# The same in slices, between which events may come: groups hear from all items, learn from each other, and every item
+# gets its prior. What an event changes meanwhile, revise brings up to date by the new prior.
+
+
+@brief
+def hear(tree: TreeArrays, items: Any, levels: Levels, start: int, stop: int) -> None:
+    """Let groups know the present counts of the items at these places."""
+    tree, items = _borrow(tree), borrowed(items)
+    for i in range(start, stop):
+        if tree.member[i]["node"] != NONE:
+            _tell(tree, items, levels, i)
+
+
+@brief
+def spread(tree: TreeArrays, levels: Levels, table: Floats, nodes: npt.NDArray[np.int32]) -> None:
+    """Let all groups know what those above and below them know."""
+    tree, table = _borrow(tree), borrowed(table)
+    deepest = 0
+    for g in nodes:
+        deepest = max(deepest, tree.nodes[g]["depth"])
+    for depth in range(deepest, 1, -1):
+        for g in nodes:
+            if tree.nodes[g]["depth"] == depth:
+                _pass_on(tree, levels, g)
+    for depth in range(2, deepest + 1):
+        for g in nodes:
+            if tree.nodes[g]["depth"] == depth:
+                _learn_above(tree, levels, g)
+    for g in nodes:
+        node = tree.nodes[g]
+        if node["stratum"] != NONE:
+            mean, worth = _above(levels, node)
+            w, y = _known(levels, node)
+            _own_rows(levels, table, node["stratum"], worth + w, worth * mean + y, levels.rest[node["depth"]])
+
+
+@brief
+def give(tree: TreeArrays, items: Any, levels: Levels, start: int, stop: int) -> Any:
+    """Give the items at these places their strata; notes in ``moved`` which are others, and returns how many."""
+    tree, items = _borrow(tree), borrowed(items)
+    moved = 0
+    for i in range(start, stop):
+        member = tree.member[i]
+        if member["node"] == NONE:
+            stratum = _alone(levels, member["step"])
+        else:
+            node = tree.nodes[member["node"]]
+            if node["stratum"] != NONE:
+                stratum = _own_stratum(levels, node["stratum"], member["step"])
+            else:
+                mean, worth = _above(levels, node)
+                w, y = _known(levels, node)
+                k, ky, own = worth + w, worth * mean + y, levels.rest[node["depth"]]
+                stratum = _item_class(levels, k, ky, own, member["w"], member["y"], member["step"])
         if items[i]["stratum"] != stratum:
             items[i]["stratum"] = stratum
             tree.moved[moved] = i
@@ -444,12 +589,18 @@ def revise(
     Writes each item's stratum, and where it has changed notes the item in ``moved``; returns how many.
     """
     tree, items, table = _borrow(tree), borrowed(items), borrowed(table)
-    size = 0
+    size, moved = 0, 0
     for i in slots:
         g = tree.member[i]["node"]
         if g != NONE:
             _tell(tree, items, levels, i)
             size = _note(tree, g, size)
+            continue
+        stratum = _alone(levels, tree.member[i]["step"])
+        if items[i]["stratum"] != stratum:
+            items[i]["stratum"] = stratum
+            tree.moved[moved] = i
+            moved += 1
     for g in nodes:
         size = _note(tree, g, size)
     # Upwards: a group's news are passed on once all below it have passed on theirs.
@@ -463,7 +614,7 @@ def revise(
                 _pass_on(tree, levels, g)
                 size = _note(tree, tree.nodes[g]["parent"], size)
     # Downwards: a group whose prior has changed, or that has been sent something, tells its members and those below.
-    moved, depth = 0, 1
+    depth = 1
     while True:
         later = False
         j = 0

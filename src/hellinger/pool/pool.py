@@ -15,6 +15,7 @@ from hellinger import families
 from hellinger.errors import require
 from hellinger.models import Effect, Features, Model, ModelLike
 from hellinger.policies import PolicyLike, Prior
+from hellinger.policies.segments import SegmentLaw
 from hellinger.pool import _prior, _scan
 from hellinger.pool._checks import Names, arrivals, single, sized
 from hellinger.pool._context import Contexts
@@ -23,7 +24,9 @@ from hellinger.pool._ids import IdT
 from hellinger.pool._layout import LIVE_CELLS
 from hellinger.pool._membership import GroupLike, paths_of
 from hellinger.pool._store import Floats, Slots
+from hellinger.pool._within import Within
 from hellinger.pool.departures import Departure
+from hellinger.pool.group_effects import GroupEffect, group_effects, group_levels
 from hellinger.pool.rows import Answer, Ranked, Stats, Table, plain
 from hellinger.pool.window import forget
 
@@ -95,7 +98,7 @@ class Pool(Core, Generic[IdT]):
         *,
         tags: Iterable[str] | Sequence[Iterable[str]] = (),
         group: GroupLike | Sequence[GroupLike] = None,
-        features: Features | Sequence[Features] | None = None,
+        features: Features | Sequence[Features | None] | None = None,
         fresh: bool = True,
         order: npt.ArrayLike | None = None,
     ) -> None:
@@ -112,8 +115,10 @@ class Pool(Core, Generic[IdT]):
             one for all, or a list with one for each. Where the policy learns a prior, items of a group learn from
             each other, as far as groups are found to tell something. Without a group, those with the same tags do.
         features
-            What a model knows of an item: one dict for all, or one for each. A model does not look at tags and groups:
-            what it is to learn from is a feature.
+            What the items are: one dict for all, or one for each, of numbers, words, texts and lists of words. With a
+            model, that is what it knows of an item; a model does not look at tags and groups. Without, where the policy
+            learns a prior, click rates are regressed on them, and each item's prior has the mean that its features
+            predict, as far as they are found to tell something.
         fresh
             False for items that come back: their impressions are among :attr:`rounds` already.
         order
@@ -129,7 +134,7 @@ class Pool(Core, Generic[IdT]):
             least = self._store.next_seq
             rule = f"{least} <= order, in a pool with a window"
             require(bool((numbers >= least).all()), rule, order=int(numbers.min(initial=least)))
-        described = self._described(features, count)
+        described: Any = (self._encoded if self._context is None else self._for_model)(features, count)
         paths = paths_of(group, count)
         kinds = self._tags.take(tags, count)
         nodes = self._members.numbers(paths, kinds, self._tag_sets)
@@ -144,7 +149,8 @@ class Pool(Core, Generic[IdT]):
             raise
         if self._context is not None:
             self._context.regression.add(count, described, n, s)
-        self._members.join(self._store, slots, nodes, self._scale)
+            described = []
+        self._members.join(self._store, slots, nodes, self._scale, self._describe(slots, described))
         self._add_rounds(float(n.sum()) * unit, fresh)
         self._after(slots, n, s)
 
@@ -173,6 +179,15 @@ class Pool(Core, Generic[IdT]):
         """Give items other groups, one for all or one for each as for :meth:`add`; all or none."""
         slots = self._distinct(ids)
         self._move(slots, paths_of(group, slots.size))
+        self._version += 1
+
+    def describe(self, ids: IdT | Names[IdT], features: Features | Sequence[Features | None] | None) -> None:
+        """Give items other features, one dict for all or one for each as for :meth:`add`; all or none."""
+        require(self._context is None, "describe goes with a pool without a model: add the item anew", model=self.model)
+        slots = self._distinct(ids)
+        steps = self._describe(slots, self._encoded(features, slots.size))
+        if steps is not None:
+            self._refactor(slots, steps)
         self._version += 1
 
     def set_departed(
@@ -261,10 +276,27 @@ class Pool(Core, Generic[IdT]):
         other._store.regroup(grouped=not other._reason)
         other._tags = self._tags.copy()
         other._members = self._members.blank(other._store)
+        other._described = None if self._described is None else self._described.blank(len(self))
         if self.prior is not None:
             other._set_prior(Prior())
         other.advance(self.time)
         return other
+
+    def shrink_to(self, pooled: Pool[IdT]) -> Within:
+        """Let every item have as prior what another pool knows of it besides what is counted here, as its law says.
+
+        That pool has all traffic, this one a segment's. What is returned says by which law, and when to look up what
+        has changed there: see :class:`SegmentedPool`.
+        """
+        self._require_learning()
+        require(self.model is None and pooled.model is None, "pools of segments have no model", model=self.model)
+        self._members = members = Within(pooled, self._store, self._scale)
+        items = self._store.items
+        moved = np.flatnonzero(items["stratum"])
+        items["stratum"][moved] = 0
+        self._store.settle(moved)
+        members.set_law(SegmentLaw(), "", pooled.prior or Prior())
+        return members
 
     # Ranking ------------------------------------------------------------------------------------------
 
@@ -429,8 +461,23 @@ class Pool(Core, Generic[IdT]):
         return self._modelled.regression.predict(context, self._places(ids))
 
     def effects(self) -> list[Effect]:
-        """What the model's shared weights have learned of each feature and pair of features, with its certainty."""
+        """What was learned of each feature, with its certainty: by the model's shared weights, or for the prior."""
+        if self._context is None and self.prior is not None:
+            found = () if self.prior.effects is None else self.prior.effects.columns
+            return [Effect(str(column.name), column.weight, column.error) for column in found]
         return self._modelled.regression.effects()
+
+    def group_effects(self, most: int = 20) -> list[GroupEffect]:
+        """What was learned of the groups that stand out most, by the prior in force; none where groups tell nothing.
+
+        It changes nothing, and may be asked in another thread while the pool goes on.
+        """
+        return group_effects(self._members, self._store, most)
+
+    def group_levels(self) -> list[tuple[float, int]]:
+        """Of each level of groups, broad to narrow: its share of what makes rates differ, and how many there are."""
+        prior = self._members.prior
+        return list(zip(prior.shares if prior else (), group_levels(self._members), strict=False))
 
     @overload
     def explain(self) -> str: ...
@@ -439,8 +486,15 @@ class Pool(Core, Generic[IdT]):
     def explain(self, name: IdT, *, context: Features | None = None) -> list[Effect]: ...
 
     def explain(self, name: IdT | None = None, *, context: Features | None = None) -> str | list[Effect]:
-        """Say how items are ranked at present, and why so; or what the model makes of one item in a context."""
+        """Say how items are ranked at present, and why so; or what is made of one item's features, in a context."""
         store = self._store
+        if name is not None and self._context is None and self.prior is not None:
+            self._refuse_context(context=context)
+            slot, effects = store.ids.place(store.state.items, name), self.prior.effects
+            if effects is None or self._described is None:
+                return []
+            told = effects.told(self._described.parts(slot))
+            return [Effect(str(column.name), effect, error) for column, effect, error in told]
         if name is not None:
             return self._modelled.regression.explain(store.ids.place(store.state.items, name), context)
         if not self._reason:
@@ -454,7 +508,8 @@ class Pool(Core, Generic[IdT]):
 
     def memory(self) -> int:
         """Bytes in use for the items, their ids themselves not counted."""
-        return self._store.memory() + self._members.memory(len(self))
+        described = 0 if self._described is None else self._described.memory(len(self))
+        return self._store.memory() + self._members.memory(len(self)) + described
 
     # Learning -----------------------------------------------------------------------------------------
 
@@ -485,7 +540,7 @@ class Pool(Core, Generic[IdT]):
         self._version += 1
         if self._window is not None or self.leaving.impressions is not None or store.crowded:
             self._after(np.array([slot]), np.array([n]), np.array([s]))
-        elif len(self._members):
+        elif len(self._members) or self._members.touched is not None:
             self._members.revise(store, np.array([slot]))
         self._learn()
 
@@ -550,13 +605,35 @@ class Pool(Core, Generic[IdT]):
 
     @prior.setter
     def prior(self, prior: Prior) -> None:
+        self.set_prior(prior)
+
+    def set_prior(self, prior: Prior, *, slowly: bool = False) -> None:
+        """Set :attr:`prior`; ``slowly``: what items have by their groups follows in :meth:`settle`, in slices.
+
+        Until then an item may have the step from the pool's prior that it had before; when nothing is
+        :attr:`unsettled`, all is as if the prior had been set at once, whatever has happened meanwhile.
+        """
         self._require_learning()
-        self._set_prior(prior.check())
+        self._set_prior(prior.check(), slowly=slowly)
+
+    @property
+    def unsettled(self) -> int:
+        """How much :meth:`settle` has to do: 0 for nothing."""
+        return self._members.unsettled
+
+    def settle(self, most: int | None = None) -> None:
+        """Let about so many items, or all, have what a prior that was set slowly says of them."""
+        require(most is None or most >= 1, "1 <= most", most=most)
+        while self.unsettled:
+            self._members.go_on(self._store, len(self) if most is None else most)
+            self._version += 1
+            if most is not None:
+                return
 
     def fit(self) -> Prior:
         """Return the prior that the present counts give, hidden items included. Changes nothing."""
         self._require_learning()
-        return _prior.fit(self._store, self._members, self._scale)
+        return _prior.fit(self._store, self._members, self._scale, self._described)
 
     def learn(self) -> None:
         """Set the prior to what the present counts give."""
@@ -576,6 +653,8 @@ class Pool(Core, Generic[IdT]):
                 self._rounds *= self._scale
                 self._present *= self._scale
                 self._members.rescale(self._scale)
+                if self._described is not None:
+                    self._described.rescale(self._scale)
                 self._scale = 1.0
         if self._window is not None:
             for bucket in self._window.expired(self.time):
@@ -610,6 +689,7 @@ class Pool(Core, Generic[IdT]):
         """Write everything to a file, checksummed; then :meth:`load` ranks, draws and goes on alike."""
         from hellinger.pool import snapshot
 
+        self.settle()
         snapshot.save(self, Path(path))
 
     @classmethod

@@ -95,7 +95,12 @@ class Answer:
     def last_tie(self, found: int) -> tuple[float, int, int]:
         """Index of the last one, how many places have it, and how many items."""
         scores = self._scores[:found]
-        return float(scores[-1]), int(np.count_nonzero(scores == scores[-1])), int(self.rows[self.k, 0])
+        return float(scores[-1]), int(np.count_nonzero(scores == scores[-1])), self.tied
+
+    @property
+    def tied(self) -> int:
+        """How many items have the index of the last one."""
+        return int(self.rows[self.k, 0])
 
     def ranked(self, found: int, whole: bool, names: list[Id] | None) -> list[Ranked[Any]]:
         """The first so many; counts are ``whole`` numbers or floats, ids are in the rows or, by place, in ``names``."""

@@ -1,4 +1,4 @@
-"""Segments of users: one catalogue, counts of their own for each segment, pooled counts until there are enough."""
+"""Segments of users: one catalogue, and counts of their own for each segment beside those of all."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ import numpy.typing as npt
 
 from hellinger import policies
 from hellinger.errors import require
+from hellinger.policies import Prior
+from hellinger.policies.segments import LEAST_ROUNDS, SegmentLaw, drawn, fit_segments
 from hellinger.pool._checks import Names
 from hellinger.pool._ids import Id
 from hellinger.pool._membership import listed_groups
+from hellinger.pool._within import Within
 from hellinger.pool.departures import Departure, Leaving
 from hellinger.pool.pool import Pool
 from hellinger.pool.rows import Ranked
@@ -23,15 +26,19 @@ __all__ = ["SegmentedPool", "enough_for"]
 class SegmentedPool:
     """Pools with one catalogue: one over all users, and one for each segment that has been seen.
 
-    A segment is ranked by its own counts once it has given ``enough`` impressions, at least one; before, by the pooled
-    ones. Whichever ranks, impressions and rewards count in both.
+    Where the policy learns a prior, as ``cold-start`` does, an item's counts in a segment shrink to what it has
+    elsewhere, as strongly as the counts of all items and segments tell: see :mod:`hellinger.policies.segments`. Where
+    they tell nothing, the pooled counts rank. Another policy ranks a segment by its own counts once it has given
+    ``enough`` impressions, at least one; before, by the pooled ones. Whichever ranks, impressions and rewards
+    count in both.
 
     Parameters
     ----------
     policy
         As for :class:`Pool`.
     enough
-        Impressions that a segment needs before its own counts decide; ten for each item if not given.
+        Where the policy learns no prior: impressions that a segment needs before its own counts decide; ten for each
+        item if not given.
     leaving
         When an item leaves by itself, by the pooled counts.
     **options
@@ -39,13 +46,15 @@ class SegmentedPool:
 
     Examples
     --------
-    >>> pool = SegmentedPool("hellinger-ucb", enough=1000)
-    >>> pool.add(["a", "b"])
-    >>> pool.record("a", "mobile", impressions=600, rewards=60)
-    >>> pool.record("b", "mobile", impressions=600, rewards=30)
-    >>> pool.record("b", "desktop", impressions=500, rewards=150)
-    >>> [pool.rank(1, segment)[0].id for segment in ("mobile", "desktop", "tablet")]
-    ['a', 'b', 'b']
+    >>> pool = SegmentedPool("cold-start", seed=0)
+    >>> pool.add(range(10))
+    >>> for item in range(10):
+    ...     pool.record(item, "north", impressions=500, rewards=80 - 8 * item)
+    ...     pool.record(item, "south", impressions=500, rewards=60 if item == 9 else 10)
+    >>> [pool.rank(1, segment)[0].id for segment in ("north", "south", "west")]
+    [0, 9, 0]
+    >>> pool.law.variance
+    1.0
     """
 
     def __init__(
@@ -59,7 +68,12 @@ class SegmentedPool:
         require(enough is None or enough >= 0, "0 <= enough", enough=enough)
         self.enough = enough
         self.pooled = Pool(policy, leaving=leaving, **options)
+        require(self.pooled.model is None, "pools of segments have no model", model=self.pooled.model)
         self.segments: dict[str, Pool] = {}
+        self._within: dict[str, Within] = {}
+        self._law = SegmentLaw()
+        self._learned_at = self.pooled.prior
+        """The prior at which the law was learned."""
         self._departures: list[Departure] = []
 
     def add(
@@ -129,6 +143,54 @@ class SegmentedPool:
         groups = listed_groups(group)
         for pool in self._all():
             pool.regroup(names, groups)
+
+    # What segments tell -------------------------------------------------------------------------------
+
+    @property
+    def law(self) -> SegmentLaw:
+        """What was learned of segments; nothing where the policy learns no prior."""
+        return self._law
+
+    @law.setter
+    def law(self, law: SegmentLaw) -> None:
+        self._law = law.check()
+        for segment in self._within:
+            self._obey(segment)
+
+    def fit(self) -> SegmentLaw:
+        """Return what the present counts tell of segments. Changes nothing."""
+        pooled, prior = self.pooled, self.pooled.prior
+        if prior is None:
+            return SegmentLaw()
+        rounds = {segment: pool.rounds for segment, pool in self.segments.items()}
+        names = sorted(
+            (name for name in rounds if rounds[name] >= LEAST_ROUNDS), key=lambda name: (-rounds[name], name)
+        )
+        total = sum(int(np.count_nonzero(self.segments[name]._store.items["n"])) for name in names)
+        columns = []
+        over = pooled._store.state.items
+        for place, name in enumerate(names):
+            pool = self.segments[name]
+            items = pool._store.items
+            shown = np.flatnonzero((items["n"] > 0) & drawn(items["seq"], total))
+            others = over[pooled._store.ids.by_key(over, items["key"][shown])]
+            s, n = items["s"][shown] * pool._scale, items["n"][shown] * pool._scale
+            other_s, other_n = others["s"] * pooled._scale - s, others["n"] * pooled._scale - n
+            columns.append((np.full(s.size, place), s, n, other_s, other_n))
+        if not columns:
+            return SegmentLaw()
+        which, s, n, other_s, other_n = (np.concatenate(part) for part in zip(*columns, strict=True))
+        return fit_segments(names, which, s, n, (other_s, other_n), prior, self._law)
+
+    def learn(self) -> None:
+        """Set the pooled prior, and what segments tell, to what the present counts give."""
+        self.pooled.learn()
+        self._learned_at, self.law = self.pooled.prior, self.fit()
+
+    def _obey(self, segment: str) -> None:
+        """Let a segment's pool rank by the law."""
+        if self._within[segment].set_law(self._law, segment, self.pooled.prior or Prior()):
+            self._within[segment].refresh(self.segments[segment]._store, self.segments[segment]._scale)
 
     def advance(self, by: float) -> None:
         """Let time pass in every pool."""
@@ -206,6 +268,8 @@ class SegmentedPool:
 
     def _follow(self) -> None:
         """Let the segments' pools follow where items have left the pooled one."""
+        if self.pooled.learning == "auto" and self.pooled.prior is not self._learned_at:
+            self._learned_at, self.law = self.pooled.prior, self.fit()
         gone = self.pooled.departures()
         if gone:
             self._departures += gone
@@ -217,6 +281,13 @@ class SegmentedPool:
         own = self.segments.get(segment)
         if own is None:
             return self.pooled
+        if segment in self._within:
+            if self._law.of(segment) is None:
+                return self.pooled
+            if self._within[segment].told is not self.pooled.prior:
+                self._obey(segment)
+            self._within[segment].catch_up()
+            return own
         return self.pooled if own.rounds < enough_for(self.enough, len(self.pooled)) else own
 
     def segment(self, segment: str) -> Pool:
@@ -225,6 +296,10 @@ class SegmentedPool:
             require(isinstance(segment, str), "a segment is a string", segment=segment)
             self.segments[segment] = self.pooled.blank()
             self.segments[segment].leaving = Leaving()  # items leave by the pooled counts
+            if self.pooled.prior is not None:
+                self.segments[segment].learning = "given"
+                self._within[segment] = self.segments[segment].shrink_to(self.pooled)
+                self._obey(segment)
         return self.segments[segment]
 
     def __len__(self) -> int:
@@ -242,7 +317,7 @@ class SegmentedPool:
 
 
 def enough_for(enough: float | None, items: int) -> float:
-    """Impressions that a segment needs before its own counts decide: as set, or ten for each item; at least one."""
+    """Impressions that a segment needs before its own counts decide, where no prior is learned; at least one."""
     return max(1.0, 10 * items if enough is None else enough)
 
 

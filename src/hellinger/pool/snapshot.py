@@ -21,8 +21,10 @@ from hellinger.errors import InputError, require
 from hellinger.models import ModelLike, Regression
 from hellinger.policies import PolicyLike, Prior
 from hellinger.policies import policy as make_policy
-from hellinger.pool._layout import CELL, COUNT, GROUP, ITEM, ItemArrays
-from hellinger.pool._tree import MEMBER, TREE_NODE
+from hellinger.policies.effects import Rows
+from hellinger.pool._features import Descriptions
+from hellinger.pool._layout import CELL, COUNT, GROUP, ITEM, NONE, ItemArrays
+from hellinger.pool._tree import CLASSES, MEMBER, TREE_NODE
 from hellinger.pool.departures import Departure, Leaving
 from hellinger.pool.window import Bucket
 
@@ -33,8 +35,10 @@ if TYPE_CHECKING:
 __all__ = ["load", "save"]
 
 _MAGIC = b"HELPOOL1"
-_FORMAT = 7
+_FORMAT = 8
 _RECORDS = {"items": ITEM, "cells": CELL, "groups": GROUP, "member": MEMBER, "nodes": TREE_NODE}
+_NODE_7 = np.dtype([(name, TREE_NODE[name]) for name in TREE_NODE.names or () if name != "factors"], align=True)
+_CLASSES_7 = 1855
 _DIGEST = 32
 
 
@@ -47,6 +51,8 @@ def save(pool: Pool[Any], path: Path) -> None:
     if window is not None:
         for number, bucket in enumerate(window.all()):
             arrays |= {f"bucket{number}.{field}": values for field, values in bucket._asdict().items()}
+    if pool._described is not None:
+        arrays |= pool._described.arrays(len(store))
     learned = None
     if pool._context is not None:
         learned, parts = pool._context.regression.state()
@@ -72,6 +78,7 @@ def save(pool: Pool[Any], path: Path) -> None:
         "tag_sets": pool._tags.state(),
         "departures": pool._departures,
         "members": pool._members.state(),
+        "described": None if pool._described is None else pool._described.state(),
         "learning": pool.learning,
         "model": learned,
         "due": pool._due if pool._due < math.inf else None,
@@ -115,15 +122,17 @@ def load(path: Path, family: Family | None, policy: PolicyLike | None = None, mo
     (length,) = struct.unpack_from("<Q", data, len(_MAGIC))
     start = len(_MAGIC) + 8
     header = json.loads(bytes(data[start : start + length]))
-    if header["format"] != _FORMAT:
+    if header["format"] not in (7, _FORMAT):
         raise InputError(f"a snapshot must have format {_FORMAT}, but {path} has {header['format']!r}")
     arrays: dict[str, Any] = {}
     start += length
     for name, kind, shape in header["arrays"]:
-        dtype = _RECORDS.get(name) or np.dtype(kind)
+        dtype = _NODE_7 if (name, header["format"]) == ("nodes", 7) else _RECORDS.get(name) or np.dtype(kind)
         size = int(np.prod(shape)) * dtype.itemsize
         arrays[name] = np.frombuffer(body[start : start + size], dtype).reshape(shape).copy()
         start += size
+    if header["format"] == 7:
+        _from_7(header["members"], arrays)
     window = header["window"]
     pool = Pool(
         header["policy"] if policy is None else make_policy(policy, family=family),
@@ -153,7 +162,12 @@ def load(path: Path, family: Family | None, policy: PolicyLike | None = None, mo
     pool._version, pool._reason, pool._present = header["version"], header["reason"], header["present"]
     pool._tags.restore(header["tag_sets"], store.items["tags"])
     pool._members.restore(header["members"], arrays["member"], arrays["nodes"])
+    if header.get("described") is not None:
+        rows = Rows(*(arrays[f"described.{field}"] for field in Rows._fields))
+        pool._described = Descriptions.restored(header["described"], rows)
     pool._departures = [Departure(*departure) for departure in header["departures"]]
+    if header["format"] == 7:
+        store.regroup(grouped=store.grouped)
     if pool.prior is not None:
         pool.prior = Prior.from_state(header["prior"])  # the items have their strata already
         pool._since = header["since"]
@@ -170,6 +184,20 @@ def load(path: Path, family: Family | None, policy: PolicyLike | None = None, mo
         pool._window.restore([b._replace(key=_keys(b, of_seq)) for b in buckets], window["started"])
         pool._window_owed = {int(seq): owed for seq, owed in window["owed"]}
     return pool
+
+
+def _from_7(members: dict[str, Any], arrays: dict[str, Any]) -> None:
+    """Bring groups to the present format: none had a factor, and there were fewer classes; strata are found anew."""
+    nodes = np.zeros(arrays["nodes"].size, TREE_NODE)
+    for name in _NODE_7.names or ():
+        nodes[name] = arrays["nodes"][name]
+    nodes["factors"] = nodes["items"].astype(np.int64) << 16
+    more = CLASSES - _CLASSES_7
+    nodes["stratum"][nodes["stratum"] != NONE] += more
+    members["own"] = [stratum + more for stratum in members["own"]]
+    arrays["nodes"] = nodes
+    arrays["member"]["step"] = 0
+    arrays["items"]["stratum"] = 0
 
 
 def _keys(bucket: Bucket, of_seq: dict[int, int]) -> Any:

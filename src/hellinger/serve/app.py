@@ -13,10 +13,12 @@ from hellinger.serve.assets import Assets
 from hellinger.serve.board import Board
 from hellinger.serve.exports import Exports
 from hellinger.serve.frame import make_app
+from hellinger.serve.groups import GroupsLearned
 from hellinger.serve.keys import Keys
 from hellinger.serve.live import Live
 from hellinger.serve.metrics import Metrics
 from hellinger.serve.routes import experiment, health, items, live, page, ranking, state
+from hellinger.serve.selfcheck import SelfChecking
 from hellinger.serve.shell import Shell
 from hellinger.store import StoreUnavailableError
 
@@ -41,11 +43,14 @@ def create_app(settings: Settings, keys: Keys, *, worker: int | None = None, boa
         app.state.service = service
         app.state.live = Live(service, metrics, keys)
         app.state.exports = Exports(settings)
+        app.state.groups = GroupsLearned(lambda: service.desk)
+        app.state.self_check = SelfChecking(settings)
         _watch(metrics, service)
         try:
             yield
         finally:
             app.state.exports.end()
+            await app.state.self_check.stop()
             await app.state.live.stop()
             await service.stop()
 

@@ -11,12 +11,13 @@ import orjson
 import polars as pl
 from polars.io.plugins import register_io_source
 
-from hellinger.events import tie_chances
+from hellinger.evaluate.retrace import Retrace, Retraced
+from hellinger.events import logged_chances
 from hellinger.ledger import MAIN, Request
 from hellinger.ledger.recovery import SLACK
 from hellinger.store import Store
 
-__all__ = ["SCHEMA", "Format", "rows", "write"]
+__all__ = ["SCHEMA", "Format", "Progress", "rows", "write"]
 
 Format = Literal["jsonl", "parquet"]
 Progress = Callable[[int, int], None]
@@ -49,40 +50,57 @@ SCHEMA: dict[str, Any] = {
     "item": pl.String,
     "score": pl.Float64,
     "propensity": pl.Float64,
+    "balanced": pl.Float64,
+    "variants": pl.List(pl.Struct({"variant": pl.String, "share": pl.Float64, "chance": pl.Float64})),
+    "explored": pl.Boolean,
     "seen": pl.Boolean,
     "reward": pl.Float64,
     "feedback": pl.List(pl.String),
 }
 """Columns of a row: ``at`` in milliseconds since 1970; ``propensity`` the chance of this item at this position given
-the variant, over the random order of ties, null where the policy draws at random or the tie was not counted; ``k`` how
-many were asked for, ``eligible`` how many could have been shown, ``filtered`` whether the request had filters, null in
-a log of before these were kept; ``feedback`` the kinds that came in time; ``context`` as JSON text, in JSON lines as an
-object."""
+the variant, over the random order of ties and what was explored, null where the policy draws at random or the tie was
+not counted; of a log gone through again ``balanced``, the same chance over all variants that shared the traffic, and
+``variants``, the share and the chance of each, else null; ``explored`` whether the place was given to one of the items
+that follow; ``k`` how many were asked for, ``eligible`` how many could have been shown, ``filtered`` whether the
+request had filters, null in a log of before these were kept; ``feedback`` the kinds that came in time; ``context`` as
+JSON text, in JSON lines as an object."""
 
 
 def rows(
-    store: Store, first: int | None, last: int | None, *, contexts: bool = True, progress: Progress | None = None
+    store: Store,
+    first: int | None,
+    last: int | None,
+    *,
+    contexts: bool = True,
+    retrace: Retrace | None = None,
+    through: int | None = None,
+    progress: Progress | None = None,
 ) -> Iterator[list[dict[str, Any]]]:
     """Rows of the rankings between two times, some thousands at a time; without ``contexts`` those are null.
 
-    Only that part of the log is read: clocks may have been set back meanwhile, by an hour at most.
+    Only that part of the log is read: clocks may have been set back meanwhile, by an hour at most. With ``retrace`` all
+    before it is read too, and every row has the chances of its place by each variant. With ``through`` the log ends
+    at that place.
     """
     after = 0 if first is None else _older(store, first - SLACK)
-    end = store.last() if progress is not None else 0
-    while events := store.read(after, BATCH):
+    if retrace is not None:
+        after = retrace.seq
+    end = through or (store.last() if progress is not None else 0)
+    while events := [e for e in store.read(after, BATCH) if through is None or e.seq <= through]:
         after = events[-1].seq
         ranks = [e for e in events if e.kind == "rank" and (first is None or e.at >= first)]
         ranks = [e for e in ranks if last is None or e.at < last]
+        again = {} if retrace is None else {r.name: r for r in retrace.follow(events, first=first or 0, last=last)}
         out: list[dict[str, Any]] = []
         feedback: dict[str, list[dict[str, Any]]] = {}
         for event in store.thread([e.key for e in ranks]) if ranks else ():
-            if event.kind != "rank":
+            if event.kind in ("feedback", "seen"):
                 fields = event.fields
                 if not fields.get("late"):
                     feedback.setdefault(fields["request"], []).append(fields)
         for event in ranks:
             fields = event.fields if contexts else event.fields | {"context": None}
-            out += _ranking(event.key, event.at, fields, feedback.get(event.key, []))
+            out += _ranking(event.key, event.at, fields, feedback.get(event.key, []), again.get(event.key))
             if len(out) >= PART:
                 yield out
                 out = []
@@ -110,7 +128,9 @@ def _older(store: Store, at: int) -> int:
     return low
 
 
-def _ranking(name: str, at: int, fields: dict[str, Any], feedback: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _ranking(
+    name: str, at: int, fields: dict[str, Any], feedback: list[dict[str, Any]], again: Retraced | None
+) -> list[dict[str, Any]]:
     request = Request.of(at, fields)
     rewards = dict.fromkeys(request.items, 0.0)
     kinds: dict[str, list[str]] = {}
@@ -122,9 +142,8 @@ def _ranking(name: str, at: int, fields: dict[str, Any], feedback: list[dict[str
         if "kind" in one:
             rewards[one["item"]] += request.give(place, one["kind"], one["points"])
             kinds.setdefault(one["item"], []).append(one["kind"])
-    chances = fields["propensities"]
-    if chances == 1.0 and "tie" in fields:
-        chances = tie_chances(fields["scores"], fields["tie"])
+    chances = logged_chances(fields) if again is None else again.propensities
+    nothing = [None] * len(request.items)
     common = {
         "ranking_id": name,
         "at": at,
@@ -143,13 +162,17 @@ def _ranking(name: str, at: int, fields: dict[str, Any], feedback: list[dict[str
         "eligible": fields.get("eligible"),
         "filtered": any(name in fields for name in ("exclude", "tags", "among")) if "k" in fields else None,
     }
+    balanced = nothing if again is None else again.balanced
     return [
         common
         | {
             "position": position,
             "item": item,
             "score": score,
-            "propensity": chances[position - 1] if isinstance(chances, list) else chances,
+            "propensity": (chances or nothing)[position - 1],
+            "balanced": balanced[position - 1],
+            "variants": None if again is None else again.at(position - 1),
+            "explored": position == fields.get("explored"),
             "seen": request.counted or (request.seen is not None and position - 1 in request.seen),
             "reward": rewards[item],
             "feedback": kinds.get(item, []),
@@ -166,13 +189,15 @@ def write(
     out: IO[bytes],
     *,
     contexts: bool = True,
+    retrace: Retrace | None = None,
+    through: int | None = None,
     progress: Progress | None = None,
 ) -> None:
     """Write the rows of the rankings between two times as they are read; some thousands are in memory at a time.
 
     Nothing is written before the first rows were read: a log that cannot be read leaves ``out`` untouched.
     """
-    parts = rows(store, first, last, contexts=contexts, progress=progress)
+    parts = rows(store, first, last, contexts=contexts, retrace=retrace, through=through, progress=progress)
     begun = chain([next(parts, [])], parts)
     if form == "parquet":
         _write_parquet(begun, out)

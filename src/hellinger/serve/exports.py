@@ -77,6 +77,7 @@ class Exports:
 
     def __init__(self, settings: Settings) -> None:
         self._database = settings.database
+        self._rules = settings.as_environment()
         self._most = settings.max_exports
         self._contexts = settings.export_contexts
         self._under_way = 0
@@ -93,7 +94,9 @@ class Exports:
             export.process.kill()
 
     @asynccontextmanager
-    async def export(self, form: Format, first: int | None, last: int | None) -> AsyncIterator[Export]:
+    async def export(
+        self, form: Format, first: int | None, last: int | None, *, retrace: bool = False
+    ) -> AsyncIterator[Export]:
         """A new export, which ends with the block at the latest."""
         if self._stopping.is_set():
             raise ApiError(503, "the service is stopping", retry_after=1)
@@ -102,7 +105,7 @@ class Exports:
             raise ApiError(429, f"{problem}: try again", retry_after=_RETRY)
         self._under_way += 1
         try:
-            export = Export(*await asyncio.to_thread(self._start, form, first, last))
+            export = Export(*await asyncio.to_thread(self._start, form, first, last, retrace))
             async with export.reading():
                 self._running.add(export)
                 try:
@@ -114,15 +117,20 @@ class Exports:
         finally:
             self._under_way -= 1
 
-    def _start(self, form: Format, first: int | None, last: int | None) -> tuple[subprocess.Popen[bytes], IO[bytes]]:
+    def _start(
+        self, form: Format, first: int | None, last: int | None, retrace: bool
+    ) -> tuple[subprocess.Popen[bytes], IO[bytes]]:
         command = [sys.executable, "-m", "hellinger", "export", "--format", form, "--output", "-"]
         if not self._contexts:
             command.append("--no-contexts")
+        if retrace:
+            command.append("--retrace")
         for flag, at in (("--since", first), ("--until", last)):
             if at is not None:
                 command += [flag, datetime.fromtimestamp(min(max(at, _FIRST), _LAST) / 1000, UTC).isoformat()]
         errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the export
-        return start(command, self._database, stdout=subprocess.PIPE, stderr=errors), errors
+        environ = self._rules if retrace else {}
+        return start(command, self._database, environ=environ, stdout=subprocess.PIPE, stderr=errors), errors
 
 
 class Streamed(Response):
@@ -132,14 +140,17 @@ class Streamed(Response):
     of the answer, so that no client takes a part for the whole.
     """
 
-    def __init__(self, exports: Exports, form: Format, first: int | None, last: int | None) -> None:
+    def __init__(
+        self, exports: Exports, form: Format, first: int | None, last: int | None, *, retrace: bool = False
+    ) -> None:
         self._exports = exports
         self._what = form, first, last
+        self._retrace = retrace
         self.background = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send for as long as there are rows and a client."""
-        async with self._exports.export(*self._what) as export:
+        async with self._exports.export(*self._what, retrace=self._retrace) as export:
             gone = asyncio.create_task(_watch(receive, export))
             try:
                 begun = await self._send_rows(export, send)

@@ -1,11 +1,13 @@
-"""What variants with a model have learned: effects of features with their certainty, and how true predictions were."""
+"""What variants have learned of features, by a model or for a prior: effects, and how true predictions were."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from hellinger.ledger import Ledger
 from hellinger.ledger.modelled import Modelled
+from hellinger.policies import Prior
 from hellinger.serve.listing import intervals
 
 __all__ = ["EFFECTS", "learned"]
@@ -13,15 +15,52 @@ __all__ = ["EFFECTS", "learned"]
 EFFECTS = 40
 """Effects that are listed, the surest first."""
 FEW = 20
-"""Impressions below which a class of predictions is not listed: a reward counts in the class of its own moment."""
+"""Impressions below which a class of predictions is not listed."""
 _SURE = 1.96
 """Standard deviations to either end of a 95 % interval."""
 
 
-def learned(ledger: Ledger, variants: list[str]) -> list[dict[str, Any]]:
-    """What the models of these variants have learned; those without a model are not among them."""
-    found = [(name, ledger.models.of.get(name)) for name in variants]
-    return [_one(name, model) for name, model in found if model is not None]
+def learned(ledger: Ledger, variants: list[str], policies: Mapping[str, str]) -> list[dict[str, Any]]:
+    """What models and priors of these variants have learned of features; those to whom they tell nothing are left out.
+
+    ``policies`` are those of the variants that rank.
+    """
+    found = []
+    for name in variants:
+        model, prior = ledger.models.of.get(name), ledger.priors.get((name, ""))
+        if model is not None:
+            found.append(_one(name, model))
+        elif prior is not None and prior[1]["prior"].get("effects") is not None:
+            found.append(_of_prior(name, policies.get(name, ""), ledger, Prior.from_state(prior[1]["prior"])))
+    return found
+
+
+def _of_prior(name: str, policy: str, ledger: Ledger, prior: Prior) -> dict[str, Any]:
+    """What features tell a variant's prior; predictions are of items that the weights were fitted without."""
+    columns, calibration = (prior.effects.columns, prior.effects.calibration) if prior.effects else ((), ())
+    surest = sorted(columns, key=lambda each: -abs(each.weight) / (each.error or 1.0))
+    return {
+        "variant": name,
+        "policy": policy,
+        "model": "prior",
+        "items": ledger.catalogue.live,
+        "impressions": prior.plays,
+        "effects": [_effect(str(each.name), each.weight, each.error) for each in surest[:EFFECTS]],
+        "calibration": [
+            {
+                "predicted": row.predicted,
+                "observed": row.observed,
+                "low": max(row.observed - _SURE * row.deviation, 0.0),
+                "high": row.observed + _SURE * row.deviation,
+                "impressions": row.impressions,
+            }
+            for row in calibration
+        ],
+    }
+
+
+def _effect(name: str, effect: float, error: float) -> dict[str, Any]:
+    return {"name": name, "effect": effect, "low": effect - _SURE * error, "high": effect + _SURE * error}
 
 
 def _one(name: str, model: Modelled) -> dict[str, Any]:
@@ -31,23 +70,15 @@ def _one(name: str, model: Modelled) -> dict[str, Any]:
         "policy": model.spec,
         "model": model.model,
         "items": len(model.pool),
-        "impressions": float(model.calibration[:, 1].sum()),
-        "effects": [
-            {
-                "name": each.name,
-                "effect": each.effect,
-                "low": each.effect - _SURE * each.error,
-                "high": each.effect + _SURE * each.error,
-            }
-            for each in effects[:EFFECTS]
-        ],
+        "impressions": float(model.calibration.table[:, 1].sum()),
+        "effects": [_effect(each.name, each.effect, each.error) for each in effects[:EFFECTS]],
         "calibration": _calibration(model),
     }
 
 
 def _calibration(model: Modelled) -> list[dict[str, float]]:
     """Predictions and what came of them, by classes of predictions, the smallest first."""
-    rows = [(m, n, min(s, n)) for m, n, s in model.calibration.tolist() if n >= FEW]
+    rows = [(m, n, min(s, n)) for m, n, s in model.calibration.table.tolist() if n >= FEW]
     ends = intervals([(n, s) for _, n, s in rows])
     return [
         {"predicted": m / n, "observed": s / n, "low": low, "high": high, "impressions": n}

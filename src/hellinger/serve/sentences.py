@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from hellinger.experiment import display_name
@@ -21,7 +21,9 @@ REWARDED = 100
 """Rewards that a variant has at least in each half."""
 
 
-def complete(result: dict[str, Any], series: TimeSeries, *, window: int, unknown_users: bool) -> None:
+def complete(
+    result: dict[str, Any], series: TimeSeries, running: Collection[str], *, window: int, unknown_users: bool
+) -> None:
     """Add to a readout's sentence what follows from time: rankings that are not final, and who closes in."""
     verdict, waiting = result["verdict"], result["open_requests"]
     if verdict == "empty" and waiting:
@@ -31,12 +33,13 @@ def complete(result: dict[str, Any], series: TimeSeries, *, window: int, unknown
             f"and {waiting:,} {'wait' if waiting > 1 else 'waits'} for that."
         )
     if verdict in ("leader", "order"):
-        result["sentence"] += _closing_in(series, [row["variant"] for row in result["variants"]])
+        ranked = [row["variant"] for row in result["variants"]]
+        result["sentence"] += _closing_in(series, [name for name in ranked if name in running])
     if unknown_users and verdict in ("order", "leader", "open"):
         result["sentence"] += " " + STICKY
 
 
-def next_step(result: Mapping[str, Any]) -> str:
+def next_step(result: Mapping[str, Any], running: Collection[str]) -> str:
     """What to do now; nothing where there is nothing to decide."""
     verdict, guardrail = result["verdict"], result["guardrail"]
     if verdict == "split":
@@ -44,7 +47,12 @@ def next_step(result: Mapping[str, Any]) -> str:
     if guardrail is not None and guardrail["alarm"]:
         return f"Stop the variants with more {guardrail['kind']}, or decide that what they earn is worth it."
     if verdict in ("leader", "order"):
-        best = display_name(result["variants"][0]["variant"])
+        first = result["variants"][0]["variant"]
+        if len(running) == 1 and first not in running:
+            return f"{display_name(first)} has stopped; bring it back if its lead is large enough to matter."
+        best = display_name(next(row["variant"] for row in result["variants"] if row["variant"] in running))
+        if len(running) == 1:
+            return ""
         return f"Promote {best} if its lead is large enough to matter; go on if a slower learner is worth waiting for."
     if verdict == "open":
         return "Go on; stop too if the lift's interval is within what would not matter."

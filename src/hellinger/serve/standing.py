@@ -14,6 +14,7 @@ from hellinger.experiment.readout import readout_steps
 from hellinger.ledger import MAIN, Ledger, Share, Shares, TimeSeries
 from hellinger.serve import sentences
 from hellinger.serve.models import iso
+from hellinger.serve.shadows import shadows
 
 __all__ = ["experiments", "phases", "played", "series", "standing", "variants"]
 
@@ -62,11 +63,13 @@ async def standing(service: Service, name: str = MAIN, control: str | None = Non
     settled = sum(row["requests"] for row in result["variants"])
     result["open_requests"] = sum(all_.requests for all_ in whole.values()) - settled
     unknown = sticky and any(each.impressions and each.clusters is None for phase in counted for each in phase.totals)
-    sentences.complete(result, ledger.series, window=allocation.window or 0, unknown_users=unknown)
+    on = specs if len(specs) > 1 else {row["variant"] for row in result["variants"]}
+    sentences.complete(result, ledger.series, on, window=allocation.window or 0, unknown_users=unknown)
     result["guardrail"] = await _guardrail(guarded, allocation, chosen, sticky=sticky)
     if result["guardrail"] is not None:
         result["sentence"] += "".join(f" {text}" for text in result["guardrail"].pop("alarms"))
-    result["next"] = sentences.next_step(result)
+    result["next"] = sentences.next_step(result, specs)
+    result["shadows"] = shadows(ledger, name, allocation, at)
     check = result["sample_ratio"]
     if check is not None and check["phase"] is not None:
         check["phase"] = places[check["phase"]]
@@ -132,6 +135,7 @@ def experiments(service: Service) -> list[dict[str, Any]]:
                 "control": allocation.control,
                 "learning": allocation.learning,
                 "guardrail": allocation.guardrail or None,
+                "shadows": allocation.shadows,
                 "phase": begun[-1]["seq"] if begun else 0,
                 "phases": len(begun),
                 "requests": sum(share.requests for share in _whole(ledger, name).values()),
@@ -158,7 +162,7 @@ def phases(ledger: Ledger, name: str = MAIN) -> list[dict[str, Any]]:
         seq = phase["seq"]
         requests = {variant: shares.requests for (at, variant), shares in ledger.series.shares.items() if at == seq}
         allocation = Allocation.of(phase)
-        names = ("variants", "weights", "split", "control", "guardrail", "ended")
+        names = ("variants", "weights", "split", "control", "guardrail", "ended", "shadows")
         fields = {field: getattr(allocation, field) for field in names}
         about = {"by": phase["by"], "why": phase.get("why", ""), "traffic": allocation.share}
         found.append({"seq": seq, "since": iso(phase["at"]), **about, **fields, "requests": requests})

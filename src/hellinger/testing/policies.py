@@ -65,7 +65,9 @@ def _rng(policy: Policy, seed: int = 0) -> np.random.Generator | None:
 
 
 def check_every_arm_is_tried(policy: Policy) -> None:
-    """No arm is left out for good."""
+    """No arm is left out for good, unless the rule says that it leaves out the hopeless."""
+    if not policy.rule.thorough:
+        return
     bandit = Bandit(_ready(policy), arms=4, seed=3)
     sums, pulls = next(histories(policy.family, seed=1, count=1, arms=4))
     rewards = sums / pulls
@@ -73,6 +75,28 @@ def check_every_arm_is_tried(policy: Policy) -> None:
         arm = int(bandit.select())
         bandit.update(arm, rewards[arm])
     assert (bandit.pulls > 0).all(), f"every arm must be tried, but pulls are {bandit.pulls.tolist()}"
+
+
+def check_memory(policy: Policy) -> None:
+    """A policy that remembers goes on from where it was saved, gives numbers, and says that counts are not enough."""
+    policy = _ready(policy)
+    if not policy.remembers:
+        assert not policy.memory
+        return
+    sums, pulls = next(histories(policy.family, seed=12, count=1, arms=4))
+    refused(lambda: policy.index(sums, pulls, rng=_rng(policy)), "rewards in their order", policy.spec)
+    bandit, rewards = Bandit(policy, arms=4, seed=5), sums / pulls
+    for step in range(120):
+        assert not np.isnan(bandit.index()).any(), f"no index may be NaN, but one is after {step} plays"
+        arm = int(bandit.select())
+        bandit.update(arm, rewards[arm])
+    again = Bandit.from_state(bandit.state(), policy=policy, family=policy.family)
+    for _ in range(40):
+        arms = [int(each.select()) for each in (bandit, again)]
+        assert arms[0] == arms[1], f"a saved bandit must choose as the one that went on, but {arms}"
+        for each in (bandit, again):
+            each.update(arms[0], rewards[arms[0]])
+    refused(lambda: bandit.add("new"), "stay once one was played")
 
 
 def check_monotone(policy: Policy) -> None:
@@ -102,7 +126,7 @@ def _rises(index: Floats) -> bool:
 def check_permutation(policy: Policy) -> None:
     """A deterministic index does not depend on the order of arms."""
     policy = _ready(policy)
-    if policy.random:
+    if policy.random or policy.remembers:
         return
     for sums, pulls in histories(policy.family, seed=2, count=3):
         pulls[0] = sums[0] = 0.0
@@ -114,7 +138,7 @@ def check_permutation(policy: Policy) -> None:
 def check_unplayed_arms_come_first(policy: Policy) -> None:
     """A deterministic policy without a prior ranks an arm never played no lower than any other."""
     policy = _ready(policy)
-    if policy.random or policy.rule.learns_prior:
+    if policy.random or policy.rule.learns_prior or policy.remembers:
         return
     for sums, pulls in histories(policy.family, seed=4, count=3):
         sums[2] = pulls[2] = 0.0
@@ -125,6 +149,8 @@ def check_unplayed_arms_come_first(policy: Policy) -> None:
 def check_prior(policy: Policy) -> None:
     """A policy that learns a prior has the one that the counts give, or the one given; any other takes none."""
     policy = _ready(policy)
+    if policy.remembers:
+        return
     if not policy.rule.learns_prior:
         refused(lambda: policy.index([0.0], [0.0], rng=_rng(policy), prior=Prior()), "learns one", policy.spec)
         return
@@ -137,6 +163,8 @@ def check_prior(policy: Policy) -> None:
 def check_no_nan(policy: Policy) -> None:
     """Indices are numbers at every round, with arms never played, at the ends of the means, and alone."""
     policy = _ready(policy)
+    if policy.remembers:
+        return
     low, high = policy.family.mean_bounds
     for sums, pulls in histories(policy.family, seed=5, count=3):
         pulls[:2] = sums[:2] = 0.0
@@ -155,6 +183,8 @@ def check_no_nan(policy: Policy) -> None:
 def check_time(policy: Policy) -> None:
     """Without t, it is the round after the plays."""
     policy = _ready(policy)
+    if policy.remembers:
+        return
     sums, pulls = next(histories(policy.family, seed=6, count=1))
     default = policy.index(sums, pulls, rng=_rng(policy))
     np.testing.assert_array_equal(default, policy.index(sums, pulls, pulls.sum() + 1, rng=_rng(policy)))
@@ -181,6 +211,10 @@ def _make(policy: Policy, **arguments: Any) -> Policy:
 def check_horizon(policy: Policy) -> None:
     """A horizon is asked for where it is needed, and is the same wherever it is given."""
     sums, pulls = next(histories(policy.family, seed=7, count=1))
+    if policy.remembers:
+        if policy.needs_horizon:
+            refused(lambda: Bandit(policy), "needs the horizon")
+        return
     if not policy.needs_horizon:
         index = policy.index(sums, pulls, rng=_rng(policy))
         if policy.rule.horizon == 0.0:
@@ -200,20 +234,29 @@ def check_horizon(policy: Policy) -> None:
 def check_randomness(policy: Policy) -> None:
     """A policy that draws needs a generator and follows its seed; any other needs none."""
     policy = _ready(policy)
+    if policy.remembers:
+        return
     sums, pulls = next(histories(policy.family, seed=8, count=1))
     if not policy.random:
         np.testing.assert_array_equal(policy.index(sums, pulls), policy.index(sums, pulls))
         return
     refused(lambda: policy.index(sums, pulls), "rng")
-    drawn = [policy.index(sums, pulls, rng=np.random.default_rng(seed)) for seed in range(60)]
-    for seed in (0, 1):
-        np.testing.assert_array_equal(policy.index(sums, pulls, rng=np.random.default_rng(seed)), drawn[seed])
-    assert any((drawn[0] != other).any() for other in drawn), "different seeds must give different indices"
+    rng = np.random.default_rng(14)
+    few = [rng.integers(0, 6, pulls.size).astype(np.float64) for _ in range(20)]
+    young = [(np.floor(n * rng.permutation(sums / pulls)), n) for n in few]
+    differ = False
+    for counts in ((sums, pulls), *young):  # among old arms a policy may have no choice left
+        drawn = [policy.index(*counts, rng=np.random.default_rng(seed)) for seed in range(60)]
+        np.testing.assert_array_equal(policy.index(*counts, rng=np.random.default_rng(1)), drawn[1])
+        differ = differ or any((drawn[0] != other).any() for other in drawn)
+    assert differ, "different seeds must give different indices"
 
 
 def check_errors(policy: Policy) -> None:
     """The error for impossible counts states the rule, the value and the position."""
     policy = _ready(policy)
+    if policy.remembers:
+        return
     sums, pulls = next(histories(policy.family, seed=9, count=1))
     low, high = policy.family.mean_bounds
 
@@ -233,8 +276,18 @@ def check_errors(policy: Policy) -> None:
 # Arguments --------------------------------------------------------------------------------------------
 
 
+def _game(policy: Policy) -> tuple[int, ...]:
+    """The arms that a policy plays in a game."""
+    sums, pulls = next(histories(policy.family, seed=13, count=1, arms=3))
+    bandit, rewards, played = Bandit(policy, arms=3, seed=2, ties="first"), sums / pulls, list[int]()
+    for step in range(200):
+        played.append(int(bandit.select()))
+        bandit.update(played[-1], rewards[(played[-1] + step // 100) % 3])
+    return tuple(played)
+
+
 def _alternatives(key: str, default: object) -> list[Any]:
-    """Values of an argument that ought to give different indices."""
+    """Values of an argument that ought to give different choices."""
     if isinstance(default, bool):
         return [False, True]
     if key == "ball":
@@ -242,7 +295,9 @@ def _alternatives(key: str, default: object) -> list[Any]:
     if key == "level":
         return list(levels.available())
     if default is None:
-        return [_HORIZON, 3e5]
+        return [_HORIZON, 3e5] if key == "horizon" else [None, 0.3]
+    if isinstance(default, int):
+        return [default, default + default // 3 + 1]
     assert isinstance(default, (int, float)), f"no alternative is known for {key}={default!r}"
     return [default, 1.3 * default + 0.05]
 
@@ -263,6 +318,8 @@ def check_arguments_arrive(policy: Policy) -> None:
 
 def _differ(policy: Policy, key: str, context: dict[str, Any], default: object) -> bool:
     made = [_make(policy, **context, **{key: value}) for value in _alternatives(key, default)]
+    if policy.remembers:
+        return len({_game(_ready(each)) for each in made}) > 1
     for seed, (sums, pulls) in enumerate(histories(policy.family, seed=10, count=40 if policy.random else 2)):
         t = pulls.sum() + 1
         first, *rest = (_ready(each).index(sums, pulls, t, rng=_rng(each, seed)) for each in made)

@@ -156,8 +156,8 @@ def limit(
     items: npt.ArrayLike,
     impressions: float,
     most: npt.ArrayLike,
-    a: float | None = None,
-    b: float | None = None,
+    a: npt.ArrayLike | None = None,
+    b: npt.ArrayLike | None = None,
     rates: npt.ArrayLike | None = None,
     weights: npt.ArrayLike | None = None,
     known_after: int | None = None,
@@ -177,7 +177,7 @@ def limit(
     most
         Impressions that one item can have at most: one number, or one for each group.
     a, b
-        Of the Beta law of rates.
+        Of the Beta law of rates: one number each, or one for each group, where groups are known to differ.
     rates, weights
         Instead of a Beta law: the rates that occur, and how often; equally often if not given.
     known_after
@@ -193,24 +193,29 @@ def limit(
     3008
     >>> round(limit(rates=[0.01, 0.05], items=[100, 50], impressions=10_000, most=[500, 100]))
     466
+    >>> round(limit(a=2.3, b=[96, 192], items=[5_000, 5_000], impressions=100_000, most=500))
+    4050
     """
     count, longest = np.asarray(items, np.float64).ravel(), np.asarray(most, np.float64).ravel()
     fits = count.size == longest.size or 1 in (count.size, longest.size)
     require(fits, "items and most are one number, or one for each group", items=count.shape, most=longest.shape)
-    count, longest = np.broadcast_arrays(count, longest)
+    laws: list[_Beta | _Atoms] = _laws(a, b, rates, weights)
+    fits = len(laws) == 1 or max(count.size, longest.size) in (1, len(laws))
+    require(fits, "a and b are one number each, or one for each group", laws=len(laws), items=count.shape)
+    count, longest, _ = np.broadcast_arrays(count, longest, np.zeros(len(laws)))
+    laws = laws * (count.size // len(laws))
     sound = count.size > 0 and bool(((count >= 0) & (count < math.inf)).all())
     require(sound, "0 <= items, finite", items=items)
     whole = bool((longest == np.floor(longest)).all() and (longest >= 1).all() and (longest < 2**31).all())
     require(whole, "most is a whole number, 1 <= most < 2^31", most=most)
     require(0 <= impressions < math.inf, "0 <= impressions", impressions=impressions)
     require(known_after is None or known_after >= 0, "0 <= known_after", known_after=known_after)
-    law = _law(a, b, rates, weights)
     deepest = int(longest.max()) if known_after is None else min(int(longest.max()), int(known_after))
-    means = law.means(deepest)
+    means = laws[0].means(deepest)
 
     def at(price: float) -> tuple[float, float]:
         total, slope = price * impressions, impressions
-        for number, longest_one in zip(count.tolist(), longest.astype(np.int64).tolist(), strict=True):
+        for number, longest_one, law in zip(count.tolist(), longest.astype(np.int64).tolist(), laws, strict=True):
             depth = min(longest_one, deepest)
             value, plays = np.zeros(depth + 1), np.zeros(depth + 1)
             if depth < longest_one:
@@ -222,20 +227,24 @@ def limit(
         return total, slope
 
     everything = float(count @ longest)
+    earned = float(sum((count * longest * [law.mean for law in laws]).tolist()))
     if everything <= impressions:  # all can be shown as often as may be
-        return float(everything * law.mean)
-    return float(_least(at, (everything * law.mean, impressions - everything), float(impressions)))
+        return earned
+    return float(_least(at, (earned, impressions - everything), float(impressions)))
 
 
-def _law(
-    a: float | None, b: float | None, rates: npt.ArrayLike | None, weights: npt.ArrayLike | None
-) -> _Beta | _Atoms:
+def _laws(
+    a: npt.ArrayLike | None, b: npt.ArrayLike | None, rates: npt.ArrayLike | None, weights: npt.ArrayLike | None
+) -> list[_Beta | _Atoms]:
+    """The law of rates, or that of each group."""
     if rates is None:
-        given = a is not None and b is not None and 0 < a < math.inf and 0 < b < math.inf
-        require(given and weights is None, "the law is Beta(a, b) with 0 < a and 0 < b, or rates", a=a, b=b)
-        assert a is not None
-        assert b is not None
-        return _Beta(a, b)
+        rule = "the law is Beta(a, b) with 0 < a and 0 < b, or rates"
+        require(a is not None and b is not None and weights is None, rule, a=a, b=b)
+        pairs = [np.asarray(each, np.float64).ravel() for each in (a, b)]
+        require(pairs[0].size == pairs[1].size or 1 in (pairs[0].size, pairs[1].size), rule, a=a, b=b)
+        require(all(bool(((each > 0) & (each < math.inf)).all()) and each.size for each in pairs), rule, a=a, b=b)
+        first, second = np.broadcast_arrays(*pairs)
+        return [_Beta(*pair) for pair in zip(first.tolist(), second.tolist(), strict=True)]
     require(a is None and b is None, "the law is Beta(a, b) or rates, not both", a=a, b=b)
     values = np.asarray(rates, np.float64)
     require(values.ndim == 1 and values.size > 0, "rates is a list of at least one number", rates=rates)
@@ -243,4 +252,4 @@ def _law(
     shares = np.ones(values.size) if weights is None else np.asarray(weights, np.float64)
     require(shares.shape == values.shape, "one weight for each rate", weights=shares.shape, rates=values.shape)
     require(bool(((shares > 0) & (shares < math.inf)).all()), "0 < weights", weights=shares)
-    return _Atoms(values, shares)
+    return [_Atoms(values, shares)]

@@ -8,7 +8,7 @@ with needs_extra("serve"):
     from hellinger.traffic.driver import Driver, Pace, Report
     from hellinger.traffic.months import DeskPlayer, Log, Played, play
     from hellinger.traffic.tally import Baseline, SentCounts, differences
-    from hellinger.world.laws import SiteItem, Supply, from_csv, from_law
+    from hellinger.world.laws import SiteItem, Supply, from_csv, from_law, from_stories
     from hellinger.world.users import Change, Reaction, UserModel, Visit, World
 
 __all__ = [
@@ -30,5 +30,6 @@ __all__ = [
     "differences",
     "from_csv",
     "from_law",
+    "from_stories",
     "play",
 ]

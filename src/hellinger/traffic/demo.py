@@ -26,15 +26,17 @@ from hellinger.store import open_store
 from hellinger.traffic.driver import Driver, Pace
 from hellinger.traffic.months import Log, Played, Progress, play
 from hellinger.traffic.tally import SentCounts
-from hellinger.world.laws import from_law
+from hellinger.world.laws import from_stories
 from hellinger.world.users import DAY, UserModel, World
 
-__all__ = ["OURS", "PAPER", "Demo", "Scene", "bind"]
+__all__ = ["OURS", "PAPER", "PERSONAL", "Demo", "Scene", "bind"]
 
 PAPER = ("hellinger-ucb", "kl-ucb", "ucb1")
 """The algorithms of the paper."""
 OURS = "cold-start"
 """The algorithm of this project, beside them."""
+PERSONAL = "personal", "cold-start(model=logistic)"
+"""The same with a model of who is asking: its name, and what it is."""
 
 
 class Scene(NamedTuple):
@@ -43,19 +45,19 @@ class Scene(NamedTuple):
     Attributes
     ----------
     visits
-        Pages a day while months are played: 60 days of them give each of 10,000 items some 38 impressions with each
-        of four variants, about where the paper's algorithms differ most.
+        Pages a day while months are played: 60 days of them give each of 5,000 items some 36 impressions with each
+        of five variants, about where the paper's algorithms differ most.
     rate
         Pages a second from then on.
     """
 
-    items: int = 10_000
+    items: int = 5_000
     law: str = "bimodal"
     days: float = 60.0
-    visits: float = 1250.0
+    visits: float = 750.0
     rate: float = 2.0
     seed: int = 0
-    users: UserModel = UserModel(eta=0.3, abort=0.0, arrivals=10.0)
+    users: UserModel = UserModel(eta=0.3, abort=0.0, arrivals=10.0, taste=5.0)
 
     def check(self) -> Scene:
         """Return this, or raise where it makes no sense."""
@@ -77,15 +79,16 @@ class Demo:
         What to show.
     variants
         Algorithms that share the traffic, as a service's setting; unless given, the paper's and ``cold-start``,
-        compared with the last of the paper's.
+        without and with context, compared with the last of the paper's.
     """
 
     def __init__(self, folder: Path, scene: Scene, *, variants: Any = None) -> None:
         self.scene = scene.check()
         given: dict[str, Any] = {"variants": variants, "title": "Hellinger demo"}
         if variants is None:
-            title = f"Hellinger demo: the paper's three and our {OURS}"
-            given = {"variants": [*PAPER, OURS], "control": PAPER[-1], "title": title}
+            title = f"Hellinger demo: the paper's three and our {OURS}, without and with context"
+            plain = {name: name for name in (*PAPER, OURS)}
+            given = {"variants": plain | dict([PERSONAL]), "control": PAPER[-1], "title": title}
         self.settings = Settings(
             database=f"sqlite:///{folder.absolute()}/hellinger.db",
             seed=scene.seed,
@@ -97,7 +100,7 @@ class Demo:
         """Whether the database was there already."""
         start = now() - round(scene.days * DAY)
         users = scene.users._replace(visits=scene.visits)
-        self.world = World(users, from_law(scene.law), items=scene.items, seed=scene.seed, start=start)
+        self.world = World(users, from_stories(scene.law), items=scene.items, seed=scene.seed, start=start)
 
     def fast_forward(self, progress: Progress | None = None) -> Played:
         """Play the scene's days up to now, through the code that serves requests, and leave a snapshot."""

@@ -246,7 +246,8 @@ class Driver:
 
     async def _ask(self, visit: Visit, exclude: list[str]) -> Ranking:
         key = f"{self._name}/{visit.number}"
-        return await self.client.rank(self.world.users.k, user=visit.user, exclude=exclude, key=key)
+        context = self.world.context(visit)
+        return await self.client.rank(self.world.users.k, user=visit.user, exclude=exclude, key=key, context=context)
 
     def _answered(self, visit: Visit, ranking: Ranking) -> None:
         self.sent.ranked(ranking)
@@ -283,11 +284,11 @@ class Driver:
         self.sent.seen += outcome
 
     async def _put(self, items: list[SiteItem]) -> None:
-        await self.client.add_items([NewItem(item.id, item.tags) for item in items])
+        await self.client.add_items([_new(item) for item in items])
         self.sent.added += len(items)
 
     async def _expire(self, item: SiteItem) -> None:
-        await self.client.add_items([NewItem(item.id, item.tags, datetime.now(UTC))])
+        await self.client.add_items([_new(item, datetime.now(UTC))])
         self.sent.expired += 1
 
     # Verifying ----------------------------------------------------------------------------------------
@@ -321,6 +322,10 @@ class Driver:
             if not found or time.monotonic() > until:
                 return found
             await asyncio.sleep(0.5)
+
+
+def _new(item: SiteItem, expires_at: datetime | None = None) -> NewItem:
+    return NewItem(item.id, item.tags, expires_at, group=item.group, features=item.features)
 
 
 def _feedback(request: str, reaction: Reaction) -> Feedback:

@@ -95,6 +95,8 @@ class _AtDesk:
         """Add items, or say when they expire."""
         described = [
             {"id": item.id, "tags": sorted(item.tags), "expires_at": expires_at, "metadata": None}
+            | ({"group": list(item.group)} if item.group else {})
+            | ({"features": item.features} if item.features else {})
             for item, expires_at in items
         ]
         self.drafts += self.desk.describe(described, at)
@@ -111,6 +113,9 @@ class _AtDesk:
         self.desk.commit_own([self.log.place(draft) for draft in drafts])
         if learned := self.desk.learn(at):
             self.desk.commit_own([self.log.place(draft) for draft in learned])
+        for model in self.desk.ledger.models.of.values():  # whatever the clock says: the same seed, the same months
+            model.catch_up()
+        self.desk.finish()
 
 
 class DeskPlayer(_AtDesk):
@@ -180,7 +185,8 @@ class _Player(_AtDesk):
             if at - chores > _CHORES:
                 chores = at
                 self._renew(at)
-            draft = desk.rank(Query(world.users.k, visit.user, None, world.excluded(visit)), at)
+            query = Query(world.users.k, visit.user, None, world.excluded(visit), context=world.context(visit))
+            draft = desk.rank(query, at)
             self.drafts.append(draft)
             items = draft.fields["items"]
             requests += 1

@@ -15,7 +15,19 @@ import numpy.typing as npt
 
 from hellinger.errors import UnknownNameError, require
 
-__all__ = ["BETA", "LAWS", "SiteItem", "Supply", "check_law", "drawn", "from_csv", "from_law", "grouped"]
+__all__ = [
+    "BETA",
+    "LAWS",
+    "TOPICS",
+    "SiteItem",
+    "Supply",
+    "check_law",
+    "drawn",
+    "from_csv",
+    "from_law",
+    "from_stories",
+    "grouped",
+]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -33,7 +45,12 @@ LAWS: dict[str, Callable[[np.random.Generator, int], Floats]] = {
 SHRINK = 20.0
 """Impressions at the overall rate that are added to each item of a file of counts."""
 
-TAGS = ("news", "sport", "music", "film", "food", "travel", "games", "science")
+TOPICS = ("news", "sport", "music", "film", "food", "travel", "games", "science")
+
+STORY = 8
+"""Items of a story."""
+ALIKE = 0.9
+"""Correlation of the normal scores of two items of one story."""
 
 
 def check_law(law: str) -> str:
@@ -65,6 +82,8 @@ class SiteItem(NamedTuple):
     id: str
     rate: float
     tags: tuple[str, ...] = ()
+    group: tuple[str, ...] = ()
+    features: dict[str, str] | None = None
 
 
 class Supply:
@@ -86,12 +105,16 @@ class Supply:
         self._law = law
         self._salt = salt
         self.rates: dict[str, float] = {}
+        self.topics: dict[str, str] = {}
+        """What an item is about, where that is known."""
 
     def take(self, number: int) -> list[SiteItem]:
         """The next items, fewer where there are no more."""
         out = []
         for item in self._items:
             self.rates[item.id] = item.rate
+            if item.features:
+                self.topics[item.id] = item.features["topic"]
             out.append(item)
             if len(out) == number:
                 break
@@ -125,7 +148,31 @@ def from_law(law: str, *, salt: int = 0, prefix: str = "item-") -> Supply:
     def endless() -> Iterator[SiteItem]:
         for number in count(1):
             name = f"{prefix}{number:05d}"
-            yield SiteItem(name, drawn(law, name, salt), (TAGS[number % len(TAGS)],))
+            yield SiteItem(name, drawn(law, name, salt), (TOPICS[number % len(TOPICS)],))
+
+    return Supply(endless(), law, salt)
+
+
+def from_stories(law: str, *, salt: int = 0, prefix: str = "item-") -> Supply:
+    """Made-up items without end that come in stories of eight, each of one topic.
+
+    The rate of an item is the law's quantile at Φ(√0.9·z + √0.1·e), with a normal z of its story and a normal e of its
+    own: each item by itself has a rate from the law, as those of :func:`from_law` have, but items of a story are alike.
+    """
+    check_law(law)
+    require(0 <= salt < 2**64, "0 <= salt < 2^64", salt=salt)
+    quantiles = np.sort(LAWS[law](np.random.default_rng([salt, 0]), 1 << 16))
+
+    def endless() -> Iterator[SiteItem]:
+        for number in count():
+            rng = np.random.default_rng([salt, 1, number])
+            topic, story = TOPICS[number % len(TOPICS)], f"story-{number + 1:04d}"
+            scores = math.sqrt(ALIKE) * rng.normal() + math.sqrt(1.0 - ALIKE) * rng.normal(size=STORY)
+            for place, score in enumerate(scores.tolist()):
+                below = 0.5 * math.erfc(-score / math.sqrt(2.0))
+                rate = float(quantiles[min(int(below * quantiles.size), quantiles.size - 1)])
+                name = f"{prefix}{number * STORY + place + 1:05d}"
+                yield SiteItem(name, rate, (topic,), (story,), {"topic": topic})
 
     return Supply(endless(), law, salt)
 

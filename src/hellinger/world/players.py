@@ -10,11 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from hellinger._jit import helper
+from hellinger.errors import require
 from hellinger.policies import Policy, _rule, next_fit
-from hellinger.pool import Pool
+from hellinger.pool import Pool, SegmentedPool
 from hellinger.world.site import Player
 
-__all__ = ["CountsPlayer", "Oracle", "PoolPlayer", "SegmentPlayers", "largest"]
+__all__ = ["CountsPlayer", "Oracle", "PoolPlayer", "SegmentPlayers", "SegmentedPlayer", "largest"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -53,7 +54,7 @@ class CountsPlayer:
 
     def __init__(self, policy: Policy, items: int, *, rng: Any = None, init: int = 0) -> None:
         self._policy = policy
-        self._rule = policy.rule
+        self._rule = policy.rule.begin(items)
         self._rng = rng
         self._init = init
         self._opening: int | None = None
@@ -90,23 +91,37 @@ class CountsPlayer:
         """Count these."""
         np.add.at(self.sums, places, rewards)
         np.add.at(self.pulls, places, impressions)
+        if self._policy.remembers:
+            require(impressions == 1, "a policy that remembers sees one impression at a time", impressions=impressions)
+            for j, (place, reward) in enumerate(zip(places.tolist(), rewards.tolist(), strict=True), 1):
+                _rule.observe(self._rule, place, reward, float(self.rounds + j))
         self.rounds += impressions * places.size
 
     def renew(self, places: Ints, items: Ints) -> None:
         """Begin anew with these."""
+        require(not self._policy.remembers, "items stay where a policy remembers", policy=self._policy.spec)
         self.sums[places] = self.pulls[places] = 0.0
 
 
 class PoolPlayer:
     """A :class:`~hellinger.Pool` whose ids are the places; a prior is fitted between two rankings, as it falls due.
 
-    ``groups`` are those of all items, of those to come too.
+    ``groups`` and ``features`` are those of all items, of those to come too.
     """
 
-    def __init__(self, policy: Policy, items: int, *, seed: int = 0, groups: Sequence[Any] | None = None) -> None:
+    def __init__(
+        self,
+        policy: Policy,
+        items: int,
+        *,
+        seed: int = 0,
+        groups: Sequence[Any] | None = None,
+        features: Sequence[Any] | None = None,
+    ) -> None:
         self._pool = Pool(policy, learn="given")
-        self._pool.add(np.arange(items), group=None if groups is None else list(groups[:items]))
         self._groups = groups
+        self._features = features
+        self._add(np.arange(items), np.arange(items))
         self._seed = seed
         self._rounds = 0
         self._since = 0
@@ -118,19 +133,70 @@ class PoolPlayer:
             pool.learn()
             self._since = 0
         tie = (self._seed * 0x9E3779B97F4A7C15 + self._rounds * 0xD1B54A32D192ED03) & _MASK
-        return pool.pick_places(slots, seed=tie)[None]
+        if self._features is None:
+            return pool.pick_places(slots, seed=tie)[None]
+        return np.array(pool.pick(slots, seed=tie, count=False)[0])[None]
+
+    def _add(self, places: Ints, items: Ints) -> None:
+        def of(what: Sequence[Any] | None) -> Any:
+            return None if what is None else [what[item] for item in items.tolist()]
+
+        self._pool.add(places, group=of(self._groups), features=of(self._features))
 
     def record(self, places: Ints, impressions: int, rewards: Floats, segments: Ints) -> None:
         """Count these."""
-        self._pool.record_places(places, impressions, rewards)
+        if self._features is None:
+            self._pool.record_places(places, impressions, rewards)
+        else:
+            self._pool.record_many(places, impressions, rewards)
         self._rounds += impressions * places.size
         self._since += impressions * places.size
 
     def renew(self, places: Ints, items: Ints) -> None:
         """Begin anew with these."""
+        if self._features is not None:  # those that leave still tell what features are worth
+            self._pool.remove(places)
+            self._add(places, items)
+            return
         self._pool.set_counts(places, 0, 0)
         if self._groups is not None:
             self._pool.regroup(places, [self._groups[item] for item in items.tolist()])
+
+
+class SegmentedPlayer:
+    """A :class:`~hellinger.pool.SegmentedPool` whose ids are the places; what it learns is fitted as for a pool."""
+
+    def __init__(self, policy: Policy, items: int, *, seed: int = 0) -> None:
+        self.pool = SegmentedPool(policy, learn="given")
+        self.pool.add(np.arange(items))
+        self._seed = seed
+        self._rounds = 0
+        self._since = 0
+
+    def choose(self, slots: int, segments: Ints) -> Ints:
+        """What the pool ranks for each page's segment, the same on all pages of one."""
+        pool, prior = self.pool, self.pool.pooled.prior
+        if prior is not None and prior.plays + self._since >= next_fit(prior.plays):
+            pool.learn()
+            self._since = 0
+        tie = (self._seed * 0x9E3779B97F4A7C15 + self._rounds * 0xD1B54A32D192ED03) & _MASK
+        out = np.empty((segments.size, slots), np.int64)
+        for segment in np.unique(segments).tolist():
+            out[segments == segment] = pool.pick(slots, str(segment), count=False, seed=tie)[0]
+        return out
+
+    def record(self, places: Ints, impressions: int, rewards: Floats, segments: Ints) -> None:
+        """Count these."""
+        for segment in np.unique(segments).tolist():
+            mine = segments == segment
+            self.pool.record_many(places[mine], str(segment), impressions, rewards[mine])
+        self._rounds += impressions * places.size
+        self._since += impressions * places.size
+
+    def renew(self, places: Ints, items: Ints) -> None:
+        """Begin anew with these."""
+        for segment in ("", *self.pool.segments):
+            self.pool.set_counts(places, 0, 0, segment=segment)
 
 
 class SegmentPlayers:

@@ -18,6 +18,9 @@ Looking and clicking
 
     and what is looked at is clicked with the item's own rate: P(click) = θ_j · rate. A click is followed by a like
     with probability ``like`` and by a comment with probability ``comment``.
+Tastes
+    With ``taste`` above 1 every user likes two topics, says so with each request (its ``context``), and clicks items of
+    these that many times as readily as others: users on average click each item at its own rate.
 Delays
     A click happens an exponential time after the page (mean 8 s), a like 20 s after that, a comment 60 s. Word of it
     reaches the service after an exponential time (mean ``delay`` seconds) or, with probability ``slow``, a lognormal
@@ -39,18 +42,20 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from hellinger.errors import require
-from hellinger.world.laws import SiteItem, Supply
+from hellinger.world.laws import TOPICS, SiteItem, Supply
 
 __all__ = ["DAY", "Change", "Reaction", "UserModel", "Visit", "World"]
 
 DAY = 86_400_000
 _BLOCK = 512
 _LATE_MEDIAN, _LATE_SIGMA = 600.0, 1.0
+_LIKED = 2
+"""Topics that a user likes."""
 _DWELL, _LIKE_AFTER, _COMMENT_AFTER = 8.0, 20.0, 60.0
 
 
@@ -84,6 +89,8 @@ class UserModel(NamedTuple):
     abort: float = 0.005
     arrivals: float = 0.0
     """Items that come, and oldest ones that go, in a day."""
+    taste: float = 1.0
+    """How many times as readily users click items of the topics that they like; 1 for no tastes."""
 
     def check(self) -> UserModel:
         """Return this, or raise where it makes no sense."""
@@ -94,6 +101,7 @@ class UserModel(NamedTuple):
         require(1 <= self.pages < math.inf, "1 <= pages < inf", pages=self.pages)
         require(self.memory >= 0, "0 <= memory", memory=self.memory)
         require(0 <= self.eta < math.inf, "0 <= eta < inf", eta=self.eta)
+        require(1 <= self.taste < math.inf, "1 <= taste < inf", taste=self.taste)
         for name in ("pause", "delay", "arrivals"):
             value = getattr(self, name)
             require(0 <= value < math.inf, f"0 <= {name} < inf", **{name: value})
@@ -162,6 +170,9 @@ class World:
         rng = np.random.default_rng([seed, 1])
         weights = np.exp(rng.normal(0.0, users.spread, users.users))
         self._shares = list(accumulate((weights / weights.sum()).tolist()))
+        self._tastes = np.random.default_rng([seed, 4]).permuted(
+            np.tile(np.arange(len(TOPICS), dtype=np.int8), (users.users if users.taste > 1 else 0, 1)), axis=1
+        )[:, :_LIKED]
         self._seen: dict[str, deque[str]] = {}
         self._present = deque(self.items)
         self._comings = random.Random(f"{seed}/changes")
@@ -223,6 +234,14 @@ class World:
         """What the user has seen of late."""
         return list(self._seen.get(visit.user, ()))
 
+    def likes(self, user: str) -> list[str]:
+        """Topics that a user likes; none where users have no tastes."""
+        return [TOPICS[topic] for topic in self._tastes[int(user[5:])].tolist()] if self._tastes.size else []
+
+    def context(self, visit: Visit) -> dict[str, Any] | None:
+        """What the user's request says of who asks."""
+        return {"likes": self.likes(visit.user)} if self._tastes.size else None
+
     # What they do -------------------------------------------------------------------------------------
 
     def react(self, visit: Visit, items: Sequence[str]) -> tuple[list[str], list[Reaction]]:
@@ -237,11 +256,16 @@ class World:
             return [], []
         looked: list[str] = []
         clicked: list[str] = []
-        rates, rate = self.supply.rates, self.supply.rate
+        rates, rate, topics = self.supply.rates, self.supply.rate, self.supply.topics
+        likes = self.likes(visit.user)
+        other = len(TOPICS) / (_LIKED * plan.taste + len(TOPICS) - _LIKED)
         for item, chance, look in zip(items, self._draws(visit.number), self.looks, strict=False):
             if chance < look:
                 looked.append(item)
-                if chance < look * (rates[item] if item in rates else rate(item)):
+                click = rates[item] if item in rates else rate(item)
+                if likes and item in topics:
+                    click *= plan.taste * other if topics[item] in likes else other
+                if chance < look * click:
                     clicked.append(item)
         return looked, self._follow(visit, clicked) if clicked else []
 

@@ -16,6 +16,10 @@ __all__ = [
     "ExperimentAnswer",
     "ExperimentsAnswer",
     "Former",
+    "GroupLevelRow",
+    "GroupRow",
+    "GroupedVariantRow",
+    "GroupsAnswer",
     "Guardrail",
     "GuardrailRow",
     "HistoryAnswer",
@@ -27,8 +31,12 @@ __all__ = [
     "PhasesAnswer",
     "PositionRow",
     "PositionsAnswer",
+    "SelfCheckAnswer",
+    "SelfCheckRow",
     "SeriesAnswer",
     "SeriesColumnAnswer",
+    "ShadowEstimate",
+    "ShadowRow",
     "StartBody",
     "Summary",
     "VariantRow",
@@ -97,6 +105,11 @@ class AllocationBody(_Asked):
         examples=[{"new": "cold-start"}],
     )
     weights: Weights = None
+    shadows: dict[Name, str | None] | None = Field(
+        None,
+        description="Policies of new shadows; null for one that ends. A shadow with a weight becomes a variant.",
+        examples=[{"candidate": "cold-start"}],
+    )
     split: Literal["random", "sticky"] | None = None
     control: str | None = Field(None, description="Variant the others are compared with; empty for the last.")
     guardrail: str | None = Field(None, max_length=64, description="A kind of feedback to watch; empty for none.")
@@ -114,6 +127,9 @@ class StartBody(_Asked):
         description="Policy of each.", examples=[{"cold-start": "cold-start", "ucb1": "ucb1"}]
     )
     weights: Weights = None
+    shadows: dict[Name, str] | None = Field(
+        None, description="Policies of candidates that rank its traffic unseen.", examples=[{"candidate": "kl-ucb"}]
+    )
     control: str | None = Field(None, description="Variant the others are compared with; the last if not given.")
     split: Literal["random", "sticky"] = "random"
     placement: Name | None = Field(None, description="Its share is of rankings with this placement; else of all.")
@@ -151,6 +167,7 @@ class PhaseAnswer(BaseModel):
     why: str
     traffic: float = Field(description="The experiment's share of the traffic.")
     ended: bool = Field(description="Whether the experiment ended here.")
+    shadows: dict[str, str] = Field(description="Candidates that rank unseen, with their policies.")
     requests: dict[str, int] = Field(description="Rankings that were made in it, by variant.")
 
 
@@ -175,6 +192,7 @@ class Summary(BaseModel):
     control: str
     learning: Literal["isolated", "shared"]
     guardrail: str | None
+    shadows: dict[str, str] = Field(description="Candidates that rank unseen, with their policies.")
     phase: int = Field(description="Place in the log where its last phase began.")
     phases: int
     requests: int
@@ -211,6 +229,51 @@ class Guardrail(BaseModel):
     alarm: bool
 
 
+class ShadowEstimate(BaseModel):
+    """What one estimator says of a shadow."""
+
+    estimator: Literal["ips", "items"]
+    assumption: str = Field(description="On what its intervals rest, beside right propensities.")
+    units: int = Field(description="Rankings that it is of.")
+    value: float | None = Field(description="Reward an impression.")
+    low: float | None
+    high: float | None
+    difference: float | None = Field(description="The value less what was shown.")
+    difference_low: float | None
+    difference_high: float | None
+    lift_low: float | None
+    lift_high: float | None
+    mean_weight: float | None = Field(description="1 where all that it would show was shown as often as needed.")
+    effective_sample: float
+    unsupported: float = Field(description="Share of what it would show that nobody showed.")
+    refusal: str = Field(description="Why there is no answer; empty where there is one.")
+    sentence: str
+
+
+class ShadowRow(BaseModel):
+    """A candidate that ranks unseen: what it would have shown and earned."""
+
+    shadow: str
+    policy: str
+    requests: int = Field(description="Rankings that it has ranked too.")
+    settled_requests: int = Field(description="Those whose reward is final: all that follows is of these.")
+    share: float | None = Field(description="Of all rankings of the experiment since it began; less under load.")
+    same: float | None = Field(description="Share of what was shown that it would have shown too, in any order.")
+    same_place: float | None = Field(description="The same at the same position.")
+    logged: float | None = Field(description="Rate of what was shown.")
+    rate: float | None = Field(description="Rate that it would have had; null where there is no answer.")
+    low: float | None = Field(description="Lower end of its interval, valid at every moment.")
+    high: float | None
+    lift_low: float | None = Field(description="What it is over what was shown, at least.")
+    lift_high: float | None
+    safe: bool = Field(description="Whether it is certain to be better than what was shown.")
+    estimator: Literal["ips", "items"]
+    assumption: str
+    unsupported: float | None
+    sentence: str
+    estimates: list[ShadowEstimate]
+
+
 class ExperimentAnswer(BaseModel):
     """How the variants stand, best first."""
 
@@ -228,6 +291,7 @@ class ExperimentAnswer(BaseModel):
     next: str = Field(description="What to do now; empty where nothing is to be decided.")
     open_requests: int = Field(description="Rankings whose reward may still rise: they are in no rate yet.")
     guardrail: Guardrail | None
+    shadows: list[ShadowRow] = Field(description="Candidates that rank unseen.")
     title: str
     placement: str | None
     traffic: float
@@ -299,7 +363,7 @@ class EffectRow(BaseModel):
 class CalibrationRow(BaseModel):
     """Impressions with about the same prediction, and what came of them."""
 
-    predicted: float = Field(description="Their mean prediction, made before the model learned of them.")
+    predicted: float = Field(description="Their mean prediction, by what was learned without them.")
     observed: float
     low: float = Field(description="Lower end of the 95 % interval of what was observed.")
     high: float
@@ -307,11 +371,11 @@ class CalibrationRow(BaseModel):
 
 
 class ModelRow(BaseModel):
-    """What one variant's model has learned."""
+    """What one variant's model, or its prior, has learned of features."""
 
     variant: str
     policy: str
-    model: str
+    model: str = Field(description="`prior` where the variant has no model, but a prior that knows features of items.")
     items: int
     impressions: float = Field(description="Impressions that it has learned from, since it began.")
     effects: list[EffectRow] = Field(description="Those that all items share, the surest first.")
@@ -322,6 +386,75 @@ class ModelsAnswer(BaseModel):
     """The models of an experiment's variants."""
 
     models: list[ModelRow]
+
+
+class GroupLevelRow(BaseModel):
+    """A level of groups: 1 are the broadest."""
+
+    share: float = Field(description="Of the variance of click rates, how much lies between the groups of this level.")
+    groups: int = Field(description="How many there are.")
+
+
+class GroupRow(BaseModel):
+    """What was learned of one group."""
+
+    group: list[str] = Field(description="Names from broad to narrow; empty for items that share tags alone.")
+    tags: list[str] = Field(description="These tags.")
+    effect: float = Field(description="How many times the rate of the whole its own is.")
+    low: float = Field(description="Lower end of its 95 % interval.")
+    high: float
+    items: int = Field(description="Items there, in groups within it too.")
+    impressions: float = Field(description="Of these, and of those that have left.")
+
+
+class GroupedVariantRow(BaseModel):
+    """What one variant has learned of groups."""
+
+    variant: str
+    policy: str
+    rate: float = Field(description="Click rate of an item of which nothing is known: what effects are times of.")
+    levels: list[GroupLevelRow] = Field(description="Broad to narrow; none where groups tell nothing.")
+    sentence: str
+    groups: list[GroupRow] = Field(description="Those that stand out most, at most 20.")
+
+
+class GroupsAnswer(BaseModel):
+    """What an experiment's variants have learned of groups; only those that learn from them."""
+
+    variants: list[GroupedVariantRow]
+
+
+class SelfCheckRow(BaseModel):
+    """A variant estimated from the others' traffic, and measured, in reward of a place that they share."""
+
+    variant: str
+    rankings: int = Field(description="Of its own.")
+    others: int = Field(description="Rankings of the others.")
+    shared: float = Field(description="Part of its places that the others show too.")
+    estimated: float | None = Field(description="From the others' traffic; null where they share nothing.")
+    low: float | None = Field(description="Lower end of an interval that holds at all times.")
+    high: float | None
+    measured: float | None = Field(description="From its own.")
+    measured_low: float | None
+    measured_high: float | None
+    effective_sample: float
+    agrees: bool | None = Field(description="Whether the intervals have something in common; null for no answer.")
+    refusal: str = Field(description="Why the log cannot tell; empty where it can.")
+    sentence: str
+
+
+class SelfCheckAnswer(BaseModel):
+    """The last self-check, and whether one is under way."""
+
+    state: Literal["none", "running", "ready", "failed"] = Field(
+        description="`running`: what is given is of the check before."
+    )
+    at: str | None = Field(description="When it was begun; null if there was none.")
+    since: str | None = Field(description="The first ranking that was gone through.")
+    rankings: int = Field(description="How many, of all experiments.")
+    chances: str = Field(description="How far the chances of what was shown can be trusted, in words.")
+    reason: str | None = Field(description="Why the last one failed.")
+    variants: list[SelfCheckRow]
 
 
 class PositionRow(BaseModel):

@@ -247,6 +247,9 @@ class App {
     const { overview, pool, health } = this.views;
     if (overview.readout) {
       overview.show(overview.readout);
+      overview.groups.show();
+      overview.models.show();
+      overview.selfCheck.show();
       this.showExperiments();
     }
     if (this.view === "overview") overview.drawCharts();

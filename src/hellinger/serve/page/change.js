@@ -18,12 +18,14 @@ export class Change {
   /** The buttons that make sense for an experiment. */
   buttons(name) {
     if (!this.app.experiments.admin) return [];
-    const { state, variants } = this.app.experiments.find(name);
+    const { state, variants, shadows } = this.app.experiments.find(name);
     const several = Object.keys(variants).length > 1;
     const running = state === "running";
     return [
       running && several && ["Change shares", () => this.ramp(name)],
       running && ["Add an algorithm", () => this.add(name)],
+      running && ["Add a shadow", () => this.shadow(name)],
+      running && Object.keys(shadows).length > 0 && ["Stop a shadow", () => this.unshadow(name)],
       running && several && ["Stop an algorithm", () => this.stop(name)],
       running && several && ["Promote an algorithm", () => this.promote(name)],
       running && name !== "main" && ["End the experiment", () => this.end(name)],
@@ -68,6 +70,41 @@ export class Change {
     });
   }
 
+  shadow(name) {
+    const { variants, shadows } = this.app.experiments.find(name);
+    const fields = [
+      field("policy", "Algorithm", { list: "policies", required: true, placeholder: "hellinger-ucb(c=0.3)" }),
+      field("variant", "Name", { placeholder: "as the algorithm", maxlength: 64 }),
+    ];
+    this.ask(name, "Add a shadow", "Add it", fields, (form) => {
+      const policy = form.get("policy").trim();
+      const shadow = form.get("variant").trim() || policy;
+      if (!policy) return { words: "Which algorithm?" };
+      if ([...Object.keys(variants), ...Object.keys(shadows)].map(label).includes(shadow)) return { words: `There is an algorithm of the name ${shadow} already: give this one another name.` };
+      return { words: `${shadow} ranks what the others rank, unseen: nobody is shown anything else. It learns from what they show.`, body: { shadows: { [shadow]: policy } } };
+    });
+  }
+
+  unshadow(name) {
+    const { shadows } = this.app.experiments.find(name);
+    this.ask(name, "Stop a shadow", "Stop it", [variantField(shadows)], (form) => {
+      const chosen = form.get("variant");
+      return { words: `${label(chosen)} ranks no more. Its figures are no longer shown; the log keeps them.`, body: { shadows: { [chosen]: null } } };
+    });
+  }
+
+  /** Make a shadow a variant: with a share of the traffic, or all of it. */
+  show(name, shadow) {
+    const now = sharesOf(this.app.experiments.find(name));
+    this.ask(name, `Promote ${label(shadow)}`, "Promote it", [percentField("share", "Share of the traffic", 1, { min: 0.1, max: 100 })], (form) => {
+      const share = Number(form.get("share")) / 100;
+      if (!(share > 0)) return { words: "Which share of the traffic?" };
+      const others = Object.entries(now).map(([each, was]) => [each, was * (1 - share)]).filter(([, weight]) => weight > 0);
+      const weights = { ...Object.fromEntries(others), [shadow]: share };
+      return { words: `From now on ${inWords({ weights })}. ${label(shadow)} keeps what it has learned.`, body: { weights } };
+    });
+  }
+
   stop(name) {
     const { weights } = this.app.experiments.find(name);
     this.ask(name, "Stop an algorithm", "Stop it", [variantField(weights)], (form) => {
@@ -93,21 +130,32 @@ export class Change {
   begin() {
     const fields = [
       field("name", "Name", { required: true, maxlength: 32, pattern: "[a-z0-9][a-z0-9_\\-]*", placeholder: "sidebar", title: "Small letters, digits, - and _" }),
-      field("policies", "Algorithms, one a line", { rows: 3, required: true, placeholder: "cold-start\nmine = kl-ucb(c=3)" }),
+      field("policies", "Algorithms, one a line; a number in front is its weight", { rows: 3, required: true, placeholder: "9 cold-start\n1 mine = kl-ucb(c=3)" }),
+      field("control", "Others are compared with", { placeholder: "the last one", maxlength: 64 }),
       percentField("share", "Share of the traffic", 0.1, { min: 0.1, max: 100 }),
       field("placement", "Only rankings with this placement", { placeholder: "all", maxlength: 64 }),
       choiceField("split", "Split", [["random", "each request draws its algorithm"], ["sticky", "each user stays with one algorithm"]]),
       field("guardrail", "Guardrail: a kind of feedback to watch", { placeholder: "none", maxlength: 64 }),
+      choiceField("holdout", "Holdout: a part of the traffic without learning", [["", "none"], ["uniform", "in random order"], ["fixed", "in the order in which items were added"]]),
+      percentField("holdout_share", "Share of the holdout", 0.05, { min: 0.1, max: 99 }),
       choiceField("begin", "Algorithms begin", [["empty", "with no counts"], ["common", "with the counts of all algorithms so far"]]),
     ];
     this.ask(null, "New experiment", "Start it", fields, (form) => {
       const given = (name) => form.get(name).trim() || null;
-      const variants = Object.fromEntries(form.get("policies").split("\n").map(named).filter(Boolean));
-      const body = { name: given("name"), variants, share: Number(form.get("share")) / 100, placement: given("placement"), guardrail: given("guardrail"), split: form.get("split"), begin: form.get("begin") };
+      const lines = form.get("policies").split("\n").map(weighted).filter(Boolean);
+      const variants = Object.fromEntries(lines.map(([name, policy]) => [name, policy]));
+      const weights = Object.fromEntries(lines.map(([name, , weight]) => [name, weight]));
+      const holdout = given("holdout");
+      const body = { name: given("name"), variants, weights, control: given("control"), share: Number(form.get("share")) / 100, placement: given("placement"), guardrail: given("guardrail"), split: form.get("split"), begin: form.get("begin"), ...(holdout && { holdout, holdout_share: Number(form.get("holdout_share")) / 100 }) };
       const names = Object.keys(variants);
       if (!body.name || !names.length) return { words: "Which name, and which algorithms?" };
+      if (Object.values(weights).some((weight) => !(weight > 0))) return { words: "A weight is a number above 0." };
+      if (body.control && !names.includes(body.control)) return { words: `Compared with ${body.control}? It is none of ${names.join(", ")}.` };
       const where = trafficOf({ ...body, traffic: body.share });
-      return { words: `${body.name} starts with ${where}, shared evenly by ${plural(names.length, "algorithm")}: ${names.join(", ")}. Others are compared with ${names.at(-1)}; main has the rest.`, body, path: "/v1/experiments" };
+      const even = new Set(Object.values(weights)).size === 1;
+      const shared = even ? `shared evenly by ${plural(names.length, "algorithm")}: ${names.join(", ")}` : `shared as ${inWords({ weights })}`;
+      const held = holdout ? ` Before that ${part(body.holdout_share)} are a holdout, ${holdout === "uniform" ? "in random order" : "in the order in which items were added"}.` : "";
+      return { words: `${body.name} starts with ${where}, ${shared}.${held} Others are compared with ${body.control ?? names.at(-1)}; main has the rest.`, body, path: "/v1/experiments" };
     });
   }
 
@@ -164,6 +212,13 @@ function choiceField(name, words, options) {
 }
 
 const variantField = (weights) => choiceField("variant", "Algorithm", Object.keys(weights).map((name) => [name, label(name)]));
+
+/** A line "weight name = policy", whose weight is 1 where it has none: name, policy, weight. */
+function weighted(line) {
+  const [, weight, rest] = line.trim().match(/^(?:([0-9.]+)\s+)?(.*)$/);
+  const found = named(rest);
+  return found && [...found, weight === undefined ? 1 : Number(weight)];
+}
 
 /** A line "name = policy", or a policy that is its own name; an "=" in parentheses belongs to the policy. */
 function named(line) {

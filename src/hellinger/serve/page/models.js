@@ -1,4 +1,4 @@
-// What variants with a model have learned: effects of features, and predictions against what came of them.
+// What variants have learned of features, by a model or for a prior: effects of features, and predictions against what came of them.
 
 import { get } from "./api.js";
 import { draw, lineColour } from "./charts.js";
@@ -21,8 +21,12 @@ export class Models {
     const { models } = await get(`/v1/experiments/${encodeURIComponent(name)}/models`);
     if (name !== this.overview.name) return;
     this.models = models;
-    $("models").hidden = !models.length;
-    fill($("models-body"), models.map((model) => this.one(model)));
+    this.show();
+  }
+
+  show() {
+    $("models").hidden = !this.models.length;
+    fill($("models-body"), this.models.map((model) => this.one(model)));
     this.draw();
   }
 
@@ -35,7 +39,7 @@ export class Models {
     return h(
       "div",
       { class: "model" },
-      h("h3", {}, h("span", { class: "name" }, h("span", { class: "swatch", style: { background: colour } }), label(model.variant)), " ", h("span", { class: "spec" }, model.model)),
+      h("h3", {}, h("span", { class: "name" }, h("span", { class: "swatch", style: { background: colour } }), label(model.variant)), " ", h("span", { class: "spec" }, model.model === "prior" ? "prior by features of items" : model.model)),
       h("p", { class: "note" }, `Learned from ${count(model.impressions)} impressions of ${count(model.items)} items.`),
       h(
         "div",

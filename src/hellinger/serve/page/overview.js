@@ -5,8 +5,11 @@ import { draw, HOVER_DAY, HOVER_TIME, local, marks } from "./charts.js";
 import { $, choice, fill, h, interval, state, text } from "./dom.js";
 import { inWords, trafficOf } from "./experiments.js";
 import { chance, change, count, date, hours, known, label, moment, part, percent, plural } from "./format.js";
+import { Groups } from "./groups.js";
 import { Models } from "./models.js";
+import { SelfCheck } from "./selfcheck.js";
 import { LENGTH, Series } from "./series.js";
+import { showShadows } from "./shadows.js";
 
 const HOUR = LENGTH.hour;
 const RANGES = {
@@ -29,6 +32,8 @@ export class Overview {
     this.name = "main";
     this.series = Object.fromEntries(["minute", "hour", "day"].map((name) => [name, new Series(name)]));
     this.models = new Models(this);
+    this.groups = new Groups(this);
+    this.selfCheck = new SelfCheck(this);
     this.range = null;
     this.chosen = false;
     this.step = null;
@@ -70,7 +75,7 @@ export class Overview {
     const readout = await get(`/v1/experiments/${encodeURIComponent(name)}`, { control: this.control });
     if (name !== this.name) return;
     this.show(readout);
-    await Promise.all([...Object.values(this.series).map((each) => each.load(name)), this.models.load(name)]);
+    await Promise.all([...Object.values(this.series).map((each) => each.load(name)), this.models.load(name), this.groups.load(name), this.selfCheck.load(name)]);
     if (name !== this.name) return;
     this.chooseByAge();
     this.drawCharts();
@@ -124,6 +129,8 @@ export class Overview {
     else this.showEmpty(readout);
     this.board(readout);
     this.guardrail(readout);
+    const { admin } = this.app.experiments;
+    showShadows(readout, admin && readout.state === "running" ? (shadow) => this.app.change.show(readout.name, shadow) : null);
     this.share(readout);
     this.legend();
   }

@@ -16,6 +16,7 @@ from hellinger.serve import looks, models, standing
 from hellinger.serve.access import needs
 from hellinger.serve.answers import ApiError
 from hellinger.serve.exports import Exports, Streamed
+from hellinger.serve.groups import GroupsLearned
 from hellinger.serve.keys import CALLER, ROLE
 from hellinger.serve.learned import learned
 from hellinger.serve.routes._common import (
@@ -27,6 +28,7 @@ from hellinger.serve.routes._common import (
     known_experiment,
     service_of,
 )
+from hellinger.serve.selfcheck import SelfChecking
 from hellinger.store import StoreUnavailableError
 
 __all__ = ["router"]
@@ -138,10 +140,41 @@ async def _change(request: Request, change: Awaitable[bool]) -> None:
 @router.get("/experiments/{name}/models", response_model=models.ModelsAnswer, responses=_UNKNOWN)
 @needs("read")
 async def learned_by_models(request: Request, name: Named) -> Response:
-    """What the models of an experiment's variants have learned: effects of features, and how true predictions were."""
+    """What an experiment's variants have learned of features, by models or priors, and how true predictions were."""
     service = service_of(request)
     known_experiment(service, name)
-    return json_response({"models": learned(service.desk.ledger, standing.variants(service, name))})
+    desk = service.desk
+    return json_response({"models": learned(desk.ledger, standing.variants(service, name), desk.pools.variants)})
+
+
+@router.get("/experiments/{name}/groups", response_model=models.GroupsAnswer, responses=_UNKNOWN)
+@needs("read")
+async def learned_of_groups(request: Request, name: Named) -> Response:
+    """What an experiment's variants have learned of groups: how much they tell, and which stand out most."""
+    service = service_of(request)
+    known_experiment(service, name)
+    groups: GroupsLearned = request.app.state.groups
+    return json_response({"variants": await groups.find(standing.variants(service, name))})
+
+
+@router.get("/experiments/{name}/self-check", response_model=models.SelfCheckAnswer, responses=_UNKNOWN)
+@needs("read")
+async def self_check(
+    request: Request,
+    name: Named,
+    begin: Annotated[bool, Query(description="Begin a check, unless the last one is new.")] = True,
+) -> Response:
+    """Each variant estimated from the others' traffic, and what it earned itself: the last check, at once.
+
+    A check goes through the newest 20,000 rankings again, in a process of its own; ask again while it is `running`.
+    """
+    service = service_of(request)
+    known_experiment(service, name)
+    if begin and service.journal.away:
+        raise StoreUnavailableError("the store is away")
+    checking: SelfChecking = request.app.state.self_check
+    found = checking.look(standing.variants(service, name), begin=begin, place=service.desk.ledger.seq)
+    return json_response(found)
 
 
 @router.get("/experiments/{name}/series", response_model=models.SeriesAnswer, responses=_UNKNOWN)
@@ -169,9 +202,10 @@ async def export(
     format: Annotated[Literal["jsonl", "parquet"], Query(description="JSON lines, or Parquet.")] = "jsonl",  # noqa: A002
     since: Time = None,
     until: Time = None,
+    retrace: Annotated[bool, Query(description="Go through the log again for the chances of every variant.")] = False,
 ) -> Response:
     """The log, a row for each item shown: propensity, policy, position, score, and what came of it."""
     if service_of(request).journal.away:
         raise StoreUnavailableError("the store is away")
     exports: Exports = request.app.state.exports
-    return Streamed(exports, format, models.milliseconds(since), models.milliseconds(until))
+    return Streamed(exports, format, models.milliseconds(since), models.milliseconds(until), retrace=retrace)
