@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 
 from _results import Results
-from hellinger.lab.coldstart import LIMIT, ORACLE, OURS, ColdStartPlan, Comparison, compare, run
+from hellinger.lab.coldstart import LIFETIMES, LIMIT, ORACLE, OURS, ColdStartPlan, Comparison, compare, run
 from hellinger.lab.coldstart_report import setting
 
 NAMES = {
@@ -24,6 +24,7 @@ NAMES = {
     "hellinger-ucb++": "Hellinger-UCB⁺⁺, anytime",
     "hellinger-moss": "Hellinger ball, 0.27·log⁺(t/(Kn))",
     OURS: "**cold-start**",
+    LIFETIMES: "cold-start, lifetimes known",
     LIMIT: "the limit of counts",
     ORACLE: "the oracle, which knows every rate",
 }
@@ -49,10 +50,12 @@ def main() -> None:
         cells = [found["beta", False, name, n] for n in plan.impressions]
         shown = [f"**{c.clicks:,.0f}**" if name == OURS else f"{c.clicks:,.0f}" for c in cells]
         ratios = ["" if name == OURS else f"{c.ratio:.2f} ({c.low:.2f} … {c.high:.2f})" for c in cells[-2:]]
-        return [NAMES[name], *shown, *ratios]
+        shares = [f"{c.of_limit:.2f}" for c in cells[-2:]]
+        return [NAMES[name], *shown, *shares, *ratios]
 
-    columns = ["policy", *map(str, plan.impressions), "cold-start ÷ this, at 100", "at 300"]
-    results.table("clicks", columns, [clicks(name) for name in NAMES])
+    columns = ["policy", *map(str, plan.impressions)]
+    columns += ["÷ limit, at 100", "at 300", "cold-start ÷ this, at 100", "at 300"]
+    results.table("clicks", columns, [clicks(name) for name in NAMES if name != LIFETIMES])  # nobody leaves there
     settings = [(law, arrivals) for law in plan.laws for arrivals in (False, True)]
 
     def ratios(name: str) -> list[str]:
@@ -61,7 +64,7 @@ def main() -> None:
 
     columns = ["cold-start ÷", *("with arrivals" if new else law for law, new in settings)]
     results.table("ratios", columns, [ratios(name) for name in NAMES if name != OURS])
-    rivals = [c for c in found.values() if c.policy not in (OURS, ORACLE, LIMIT)]
+    rivals = [c for c in found.values() if c.policy not in (OURS, LIFETIMES, ORACLE, LIMIT)]
     results.value("comparisons", len(rivals))
     results.value("ahead", sum(c.low > 1 for c in rivals))
     level = [c for c in rivals if c.low <= 1 <= c.high]

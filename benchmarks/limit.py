@@ -1,18 +1,20 @@
 """How much of what counts can earn ``cold-start`` earns: its clicks, the oracle's and the limit in every setting.
 
-``python benchmarks/limit.py [--seeds 3] --results FILE``. Everything depends on the seeds alone.
+``python benchmarks/limit.py [--seeds 3] --results FILE``. Runs are those of ``coldstart.py``, kept in the same folder.
+Everything depends on the seeds alone.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+from pathlib import Path
 
 import numpy as np
 
 from _results import Results
 from _timing import console
-from hellinger.lab.coldstart import LIMIT, ORACLE, OURS, ColdStartPlan, run
+from hellinger.lab.coldstart import LIFETIMES, LIMIT, ORACLE, OURS, ColdStartPlan, run
 from hellinger.lab.coldstart_report import setting
 
 
@@ -20,27 +22,40 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--out", type=Path, default=Path("build/coldstart"), help="folder of finished runs")
     Results.option(parser)
     options = parser.parse_args()
-    plan = ColdStartPlan(seeds=options.seeds, policies=(ORACLE, LIMIT, OURS)).check()
-    clicks = {
-        (r.law, r.arrivals, r.policy, r.impressions): float(np.mean(r.clicks)) for r in run(plan, workers=options.jobs)
-    }
+    plan = ColdStartPlan(seeds=options.seeds, policies=(ORACLE, LIMIT, OURS, LIFETIMES)).check()
+    done = run(plan, workers=options.jobs, resume=options.out)
+    clicks = {(r.law, r.arrivals, r.policy, r.impressions): np.array(r.clicks) for r in done}
     results = Results(options.results)
     results.value("seeds", options.seeds)
-    rows, shares = [], []
+    rows, known, shares, ratios, known_shares = [], [], [], [], []
     for law in plan.laws:
         for arrivals in (False, True):
             each = [[clicks[law, arrivals, name, n] for n in plan.impressions] for name in plan.policies]
-            oracle, most, ours = map(np.array, each)
-            shares += (ours / most).tolist()
-            cells = [f"{limit:,.0f}; {share:.2f}" for limit, share in zip(most, ours / most, strict=True)]
-            rows.append([setting(law, arrivals), *cells, f"{most[2] / oracle[2]:.2f}"])
-            console.print(rows[-1])
-    columns = ["click rates", *(f"at {n}" for n in plan.impressions), "limit ÷ oracle, at 100"]
-    results.table("shares", columns, rows)
+            oracle, most, ours, told = (np.array(part) for part in each)
+            share = ours.mean(axis=1) / most[:, 0]
+            shares += share.tolist()
+            cells = [f"{limit:,.0f}; {part:.2f}" for limit, part in zip(most[:, 0], share, strict=True)]
+            rows.append([setting(law, arrivals), *cells, f"{most[2, 0] / oracle[2].mean():.2f}"])
+            if arrivals:
+                part, ratio = told.mean(axis=1) / most[:, 0], told.mean(axis=1) / ours.mean(axis=1)
+                known_shares += part[:3].tolist()
+                ratios += ratio.tolist()
+                before = share.tolist()
+                cells = [f"{a:.3f} → {b:.3f} ({r:.3f})" for a, b, r in zip(before, part, ratio, strict=True)]
+                known.append([law, *cells])
+            console.print(rows[-1], known[-1] if arrivals else "")
+    columns = [f"at {n}" for n in plan.impressions]
+    results.table("shares", ["click rates", *columns, "limit ÷ oracle, at 100"], rows)
+    results.table("lifetimes", ["click rates", *columns], known)
     results.value("least", min(shares), digits=2)
     results.value("largest", max(shares), digits=2)
+    results.value("least_ratio", min(ratios), digits=3)
+    results.value("largest_ratio", max(ratios), digits=3)
+    results.value("known_met", sum(share >= 0.95 for share in known_shares))
+    results.value("known_settings", len(known_shares))
     results.write()
 
 

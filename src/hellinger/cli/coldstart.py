@@ -93,15 +93,18 @@ def _table(law: str, arrivals: bool, comparisons: list[experiment.Comparison]) -
     here = [c for c in comparisons if (c.law, c.arrivals) == (law, arrivals)]
     table = Table(title=f"\n{report.setting(law, arrivals)}", box=None, header_style="bold", title_justify="left")
     table.add_column("policy", style="cyan", no_wrap=True)
-    marks = sorted({c.impressions for c in here})
+    marks, limited = sorted({c.impressions for c in here}), any(c.of_limit is not None for c in here)
     for mark in marks:
         table.add_column(f"clicks at {mark}", justify="right")
+        if limited:
+            table.add_column("÷ limit", justify="right")
         table.add_column("ours ÷ this", justify="right")
     for name in dict.fromkeys(c.policy for c in here):
         cells = []
         for c in sorted((c for c in here if c.policy == name), key=lambda c: c.impressions):
             colour = {"ahead": "green", "behind": "red"}.get(c.verdict, "dim")
             colour = "dim" if name in (experiment.OURS, experiment.ORACLE, experiment.LIMIT) else colour
-            cells += [f"{c.clicks:,.0f}", f"[{colour}]{c.ratio:.2f} ± {(c.high - c.low) / 2:.2f}[/]"]
+            share = [] if c.of_limit is None else [f"{c.of_limit:.2f}"]
+            cells += [f"{c.clicks:,.0f}", *share, f"[{colour}]{c.ratio:.2f} ± {(c.high - c.low) / 2:.2f}[/]"]
         table.add_row(name, *cells)
     return table

@@ -7,7 +7,7 @@ impression is clicked does not depend on the policy: differences are paired.
 
 from __future__ import annotations
 
-from collections import Counter
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,10 +22,10 @@ from hellinger.families import _dispatch as families
 from hellinger.lab._ratio import paired_ratio
 from hellinger.policies import Prior, next_fit, policy
 from hellinger.policies.prior import fit_beta
-from hellinger.theory import limit
+from hellinger.theory import limit, limit_by_day
 from hellinger.world import runs
 from hellinger.world.laws import BETA, LAWS, check_law
-from hellinger.world.players import CountsPlayer, Oracle, PoolPlayer
+from hellinger.world.players import CountsPlayer, LifetimesPlayer, Oracle, PoolPlayer
 from hellinger.world.site import Clicks, Player, Site, clicks
 
 __all__ = [
@@ -42,6 +42,7 @@ __all__ = [
 Floats = npt.NDArray[np.float64]
 
 OURS = "cold-start"
+LIFETIMES = "cold-start, lifetimes known"
 ORACLE = "oracle"
 LIMIT = "limit"
 LEARNED = "thompson, learned prior"
@@ -58,12 +59,15 @@ POLICIES = {
     "thompson": "thompson",
     LEARNED: "thompson",
     OURS: OURS,
+    LIFETIMES: OURS,
 }
 """Each policy's spec. Two have none: the oracle, which knows every rate, and the limit, which nobody plays: what no
 policy can exceed on average that sees only impressions and clicks, even if it knows the law (see ``theory.limit``)."""
 
 _KNOWN_AFTER = 3_000
 """Impressions of one item after which the limit takes its rate as known: it rises by less than a percent."""
+_MANY_TURNS, _DAY_STATES = 6_000, 100_000_000
+"""Turns up to which days are told apart; and how many states of an item at a turn there may be then."""
 _BINS = 128
 
 
@@ -139,11 +143,28 @@ class _Run(runs.SingleRun):
             player = Oracle(rates, site.items)
         elif self.policy == LEARNED:
             player = LearnedThompson(policy(spec), site.items, rng=np.random.default_rng(self.seed))
+        elif self.policy == LIFETIMES:
+            player = LifetimesPlayer(policy(spec), site, seed=self.seed)
         elif policy(spec).random:
             player = CountsPlayer(policy(spec), site.items, rng=np.random.default_rng(self.seed))
         else:
             player = PoolPlayer(policy(spec), site.items, seed=self.seed)
         return RunClicks(np.array(clicks(site, player, Clicks(rates, self.seed), marks)))
+
+
+@dataclass(frozen=True)
+class _Limit(runs.SingleRun):
+    """The limit of one site at one number of impressions per item: no run, but as much work as one."""
+
+    site: Site
+    law: str
+    impressions: int
+
+    def empty(self) -> RunClicks:
+        return RunClicks(np.zeros(1))
+
+    def play(self) -> RunClicks:
+        return RunClicks(np.array([limit_of(self.law, self.site, self.impressions)]))
 
 
 class LearnedThompson(CountsPlayer):
@@ -166,12 +187,16 @@ def _thompson(family: Any, sums: Floats, pulls: Floats, a: float, m: float, rng:
         out[i] = families.posterior_draw(family, rng, sums[i] + a - 1.0, pulls[i] + m - 2.0)
 
 
-def tasks(plan: ColdStartPlan) -> Iterator[_Run]:
+def tasks(plan: ColdStartPlan) -> Iterator[_Run | _Limit]:
     """Every single run, the slow ones first.
 
     With arrivals a day has ``arrivals × impressions`` impressions, and the experiment lasts until all items have been
     replaced once, so that items get that many impressions on average while they are there.
     """
+    if LIMIT in plan.policies:
+        for law in plan.laws:
+            for site, marks in _settings(plan):
+                yield from (_Limit(site, law, impressions) for impressions in marks)
     played = [name for name in plan.policies if name != LIMIT]
     for name in sorted(played, key=lambda name: "thompson" not in name):
         for law in plan.laws:
@@ -192,20 +217,33 @@ def _settings(plan: ColdStartPlan) -> Iterator[tuple[Site, tuple[int, ...]]]:
 def limit_of(law: str, site: Site, impressions: int) -> float:
     """Clicks that no policy can exceed on average at so many impressions per item.
 
-    An item is shown once in a turn at most, so the turns of its life are the most impressions that it can have.
+    An item is shown once in a turn at most, so the turns of its life are the most impressions that it can have. Where
+    items come and go the impressions of a day are given on that day; with very many turns that takes too long to
+    compute and hardly matters, and all days are one.
     """
-    total = site.items * impressions
-    lives = Counter({total: site.items})  # items by the impressions that all have while they are there
-    if site.arrivals:
-        days = -(-total // site.day)
-        lives = Counter({total: site.items % site.arrivals})
-        for day in (
-            *range(1, site.items // site.arrivals + 1),
-            *range(1, days),
-        ):  # those there at first, those who come
-            lives[min(day * site.day, total)] += site.arrivals
-    most = [-(-shown // site.slots) for shown in lives]
-    return limit(items=list(lives.values()), impressions=total, most=most, known_after=_KNOWN_AFTER, **_law(law))
+    turns = -(-site.items * impressions // site.slots)
+    total, law_of = turns * site.slots, _law(law)
+    if not site.arrivals:
+        return limit(items=site.items, impressions=total, most=turns, known_after=_KNOWN_AFTER, **law_of)
+    ends = [0]  # turns before which each day begins, and the last ends
+    while ends[-1] < turns:
+        ends.append(min(max(-(-len(ends) * site.day // site.slots), ends[-1] + 1), turns))
+    days, most = len(ends) - 1, np.diff(ends)
+    numbers = np.arange(site.items + (days - 1) * site.arrivals)  # of the items, in the order in which they go
+    first = np.maximum((numbers - site.items) // site.arrivals + 1, 0)
+    last = np.minimum(numbers // site.arrivals, days - 1)
+    lives, items = np.unique(np.column_stack([first, last]), axis=0, return_counts=True)
+    longest = np.diff(np.array(ends)[lives + [0, 1]], axis=1).ravel()
+    lengths, which = np.unique(longest, return_inverse=True)
+    alike = np.bincount(which, items)
+    merged = limit(items=alike, impressions=total, most=lengths, known_after=_KNOWN_AFTER, **law_of)
+    if turns > _MANY_TURNS:
+        return merged
+    deep = math.isqrt(_DAY_STATES * 16 // turns)
+    known = {"known_after": deep, "known_rewards": max(deep // 16, 1)}
+    first, last = lives.T
+    days_apart = {"items": items, "first": first, "last": last, "impressions": most * site.slots, "most": most}
+    return min(merged, limit_by_day(**days_apart, **known, **law_of))
 
 
 def _law(law: str) -> dict[str, Any]:
@@ -236,14 +274,12 @@ def run(
     outcomes = dict(runs.run(everything, where, resume=resume, progress=progress))
     clicks: dict[tuple[str, bool, str, int], list[float]] = {}
     for task in everything:
+        if isinstance(task, _Limit):
+            value = float(outcomes[task].clicks[0])
+            clicks[task.law, task.site.arrivals > 0, LIMIT, task.impressions] = [value] * plan.seeds
+            continue
         for impressions, value in zip(task.impressions, outcomes[task].clicks.tolist(), strict=True):
             clicks.setdefault((task.law, task.site.arrivals > 0, task.policy, impressions), []).append(value)
-    if LIMIT in plan.policies:
-        for law in plan.laws:
-            for site, marks in _settings(plan):
-                for impressions in marks:
-                    most = [limit_of(law, site, impressions)] * plan.seeds
-                    clicks[law, site.arrivals > 0, LIMIT, impressions] = most
     order = {name: place for place, name in enumerate(plan.policies)}
     by_policy = sorted(clicks.items(), key=lambda item: order[item[0][2]])  # stable: settings stay as they are
     return [ColdStartResult(*key, tuple(each)) for key, each in by_policy]
@@ -261,6 +297,8 @@ class Comparison(NamedTuple):
     ratio: float
     low: float
     high: float
+    of_limit: float | None = None
+    """The policy's clicks as a share of the limit, where that was asked for."""
 
     @property
     def verdict(self) -> str:
@@ -271,6 +309,7 @@ class Comparison(NamedTuple):
 def compare(results: list[ColdStartResult]) -> list[Comparison]:
     """Ours against every policy in every setting, by the ratio of the means."""
     ours = {(r.law, r.arrivals, r.impressions): r for r in results if r.policy == OURS}
+    most = {(r.law, r.arrivals, r.impressions): r.clicks[0] for r in results if r.policy == LIMIT}
     out = []
     for result in results:
         mine = ours.get((result.law, result.arrivals, result.impressions))
@@ -279,7 +318,7 @@ def compare(results: list[ColdStartResult]) -> list[Comparison]:
         mean, own = float(np.mean(result.clicks)), float(np.mean(mine.clicks))
         require(mean > 0, "every policy gets clicks (else give more impressions)", policy=result.policy, clicks=mean)
         ratio, low, high = paired_ratio(mine.clicks, result.clicks)
-        out.append(
-            Comparison(result.law, result.arrivals, result.impressions, result.policy, mean, own, ratio, low, high)
-        )
+        where = result.law, result.arrivals, result.impressions
+        share = mean / most[where] if where in most else None
+        out.append(Comparison(*where, result.policy, mean, own, ratio, low, high, share))
     return out

@@ -68,7 +68,7 @@ def _page(plan: ColdStartPlan, results: list[ColdStartResult]) -> str:
             "does not depend on the policy: ratios are paired, with 95 % intervals over the seeds. "
             f"With arrivals, {plan.arrivals} items come and the {plan.arrivals} oldest go every day. The oracle knows "
             "every rate. The limit is what no policy can exceed on average that sees only impressions and clicks, even "
-            "if it knows the law of the rates.</p>"
+            "if it knows the law of the rates. Lifetimes known: cold-start that is told how many pages each item has left.</p>"
         ),
         render_plates([_plate(results)]),
     ]
@@ -89,14 +89,17 @@ def _page(plan: ColdStartPlan, results: list[ColdStartResult]) -> str:
 
 def _table(comparisons: list[Comparison]) -> str:
     marks = sorted({c.impressions for c in comparisons})
-    head = "".join(f"<th>clicks at {m}</th><th>ours ÷ this</th>" for m in marks)
+    limited = any(c.of_limit is not None for c in comparisons)
+    share = "<th>÷ limit</th>" if limited else ""
+    head = "".join(f"<th>clicks at {m}</th>{share}<th>ours ÷ this</th>" for m in marks)
     rows = []
     for name in dict.fromkeys(c.policy for c in comparisons):
         cells = []
         for c in sorted((c for c in comparisons if c.policy == name), key=lambda c: c.impressions):
             ratio = "" if name == OURS else f"{c.ratio:.3f} ({c.low:.3f} … {c.high:.3f})"
             colour = c.verdict if name not in (OURS, ORACLE, LIMIT) else ""
-            cells.append(f"<td>{c.clicks:,.0f}</td><td class='{colour}'>{ratio}</td>")
+            share = "" if c.of_limit is None else f"<td>{c.of_limit:.3f}</td>"
+            cells.append(f"<td>{c.clicks:,.0f}</td>{share}<td class='{colour}'>{ratio}</td>")
         rows.append(f"<tr class='{'ours' if name == OURS else ''}'><td>{escape(name)}</td>{''.join(cells)}</tr>")
     return f"<table class='numbers'><tr><th>policy</th>{head}</tr>{''.join(rows)}</table>"
 

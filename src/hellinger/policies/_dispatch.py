@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hellinger.policies.balls import Ball
     from hellinger.policies.levels import Level
 
-__all__ = ["ceiling", "distance", "fill", "learned", "level", "lower", "observe", "score", "upper"]
+__all__ = ["ceiling", "distance", "fill", "learned", "level", "lower", "observe", "score", "upper", "when"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -66,6 +66,12 @@ def observe(self: Rule, arm: int, reward: float, t: float) -> None:
 def score(self: Rule, s: float, n: float, t: float, arms: float) -> float:
     """Index of an arm with reward sum s and n ≥ 0 pulls, at round t among so many arms."""
     return self._score(s, n, t, arms)
+
+
+@dispatch
+def when(self: Rule, t: float, left: float) -> float:
+    """What stands for the round where an arm can be played so many times more; 0 where that is not known."""
+    return self._when(t, left)
 
 
 @dispatch

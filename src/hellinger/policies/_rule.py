@@ -38,6 +38,9 @@ class Rule(Component):
     learns_prior: ClassVar[bool] = False
     """Counts are scored with pseudo-counts added, learned from all arms: the only way in which it is relative."""
 
+    knows_lives: ClassVar[bool] = False
+    """The index may depend on how many times more an arm can be played: see :meth:`_when`."""
+
     remembers: ClassVar[bool] = False
     """What it chooses depends on the order of rewards. :meth:`begin` gives it arrays of its own, which ``_observe(self,
     arm, reward, t)`` changes after each play and ``_fill`` looks at; the counts that it is handed are of all plays."""
@@ -92,6 +95,9 @@ class Rule(Component):
 
     def _observe(self, arm: int, reward: float, t: float) -> None:
         pass
+
+    def _when(self, t: float, left: float) -> float:
+        return t
 
     def _score(self, s: float, n: float, t: float, arms: float) -> float:
         raise NotImplementedError

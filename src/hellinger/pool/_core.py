@@ -19,9 +19,11 @@ from hellinger.pool._context import Contexts, Contextual
 from hellinger.pool._features import Descriptions, Encoded
 from hellinger.pool._ids import Id
 from hellinger.pool._layout import OLDEST
+from hellinger.pool._lives import life_classes
 from hellinger.pool._membership import Membership
 from hellinger.pool._store import Floats, ItemStore, Slots
 from hellinger.pool._tags import TagSets
+from hellinger.pool._within import Within
 from hellinger.pool.departures import Departure, Leaving, Reason
 from hellinger.pool.rows import Answer, plain
 from hellinger.pool.window import Window
@@ -160,7 +162,7 @@ class Core:
             best = self._best_of(allowed, among, seed, context)
         finally:
             flags[places] = 0
-        if among is None and store.grouped and best[0]:
+        if among is None and self._merges and best[0]:
             # now: when the ranking has been counted, indices are others
             score, wanted, tied = self._answer.last_tie(best[0])
             if tied > wanted:
@@ -168,12 +170,17 @@ class Core:
                 self._left_out = int(np.count_nonzero(self._values(there) == score))
         return best
 
+    @property
+    def _merges(self) -> bool:
+        """Whether the best are found by cells: items of one have the same index."""
+        return self._store.grouped and not self._members.apart.size
+
     def _last_tie(self) -> int:
         """Among how many eligible items the last places of the last ranking were drawn; 0 where it is not known."""
         found = self._answer.found
         if not found or self.ties == "oldest":
             return min(found, 1)
-        if self._tag_filter and self._store.grouped:
+        if self._tag_filter and self._merges:
             _, places, tied = self._answer.last_tie(found)
             if tied > places:
                 return 0  # to count those with the tags would take as long as the tie is large
@@ -191,7 +198,7 @@ class Core:
         tie = OLDEST if self.ties == "oldest" else self._stream + self._version if seed is None else seed
         out, rows = self._answer.slots, self._answer.rows
         best: tuple[int, bool]
-        if among is None and store.grouped:
+        if among is None and self._merges:
             if self._rounds >= self._check_at:
                 self._check_declared()
             rule, prior = self.policy.rule, self._members.table
@@ -221,7 +228,7 @@ class Core:
             return self._context.values(context, t, slots)
         if rule.separable:
             out = np.empty(slots.size)
-            _scan.score_each(rule, store.state, self._members.table, self._scale, t, slots, out)
+            _scan.score_each(rule, store.state, self._members.table, self._members.apart, self._scale, t, slots, out)
             if not self.policy.own:
                 counts = store.state.items[slots]
                 self.policy.check_numbers(counts["s"] * self._scale, counts["n"] * self._scale, t, out)
@@ -246,13 +253,14 @@ class Core:
         if self._context is not None:
             known = np.full(len(self), np.nan) if rule.random else self._values(np.arange(len(self)))
             return lambda _items, order: known[order]
-        prior, state, limit = self._members.table.copy(), self._store.state, self._store.limit
+        prior, lives = self._members.table.copy(), self._members.apart.copy()
+        state, limit = self._store.state, self._store.limit
         state = state._replace(meta=state.meta.copy())
 
         def score(items: Any, order: Slots) -> Floats:
             out = np.full(order.size, np.nan)
             if rule.separable:
-                _scan.score_each(rule, state._replace(items=items), prior, scale, t, order, out)
+                _scan.score_each(rule, state._replace(items=items), prior, lives, scale, t, order, out)
             elif not rule.random:
                 s, n = items["s"][order], items["n"][order]
                 _rule.fill(rule, s * scale, np.maximum(n, s / limit) * scale, t, None, out)
@@ -312,6 +320,16 @@ class Core:
     def _require_learning(self) -> None:
         require(self.policy.rule.learns_prior, "the policy learns a prior", policy=self.policy.spec)
 
+    def _check_lives(self, left: Any, count: int) -> Any:
+        """What is left of the lives of so many items, by classes; an error where the policy has no use for it."""
+        alone = self._context is None and not isinstance(self._members, Within)
+        require(
+            left is None or (self.policy.rule.knows_lives and alone),
+            "left goes with a policy that knows lives, in a pool without model and segments",
+            policy=self.policy.spec,
+        )
+        return life_classes(left, count)
+
     def _add_rounds(self, n: float, fresh: bool = True) -> None:
         if fresh:
             self._rounds += n
@@ -342,7 +360,7 @@ class Core:
         store, members = self._store, self._members
         left = members.leave(store, slots, remember=False)
         items = store.state.items
-        items["stratum"][slots] = 0
+        items["stratum"][slots] = members.alone(slots)
         store.settle(slots)
         nodes = members.numbers(paths, items["tags"][slots], self._tag_sets)
         members.join(store, slots, nodes, self._scale, members.standing(slots)[1])

@@ -15,6 +15,7 @@ from hellinger.policies import Path, Prior, tag_path
 from hellinger.policies.shares import MOST_LEVELS, SAMPLE, GroupSums, bits_for, mark_of
 from hellinger.pool import _tree
 from hellinger.pool._layout import NONE
+from hellinger.pool._lives import Lives
 from hellinger.pool._store import Floats, ItemStore, Slots
 from hellinger.pool._tree import CLASSES, CROWD, MEMBER, OWN_STEPS, TREE_NODE, Levels, TreeArrays
 
@@ -29,6 +30,7 @@ Steps = npt.NDArray[np.int32]
 """Factors of items by their features, in steps: see :mod:`hellinger.policies.effects`."""
 _NO_NODES = np.empty(0, np.int32)
 _NO_SLOTS = np.empty(0, np.int64)
+_NO_LIVES = np.empty(0, np.int8)
 _MOST_OWN = (1 << 15) - CLASSES
 _HEARD = 8
 """Items that tell their groups of themselves in the time in which one gets its own prior."""
@@ -61,8 +63,9 @@ class Membership:
         self._given = given
         """Whether somebody else says what groups are to know of items that left: then none is forgotten here."""
         self.prior: Prior | None = None
-        self.table: Floats = np.zeros((1, 2))
-        """Pseudo-counts a and a + b by stratum; zeros where no prior is learned."""
+        self.table: Floats = np.zeros((1, 3))
+        """Pseudo-counts a and a + b by stratum, zeros where no prior is learned; and what is left of a life, or 0."""
+        self.lives = Lives()
         self.paths: list[Path | None] = []
         """The group of each number; None where it is free."""
         self._number: dict[Path, int] = {}
@@ -117,7 +120,8 @@ class Membership:
             self._fit_arrays(store)
             self._arrays.member["step"][: steps.size] = steps
         before, after = self._levels, self._levels_of(scale)
-        plain = steps is None and all(levels is None or levels.width == 1 for levels in (before, after))
+        plain = steps is None and not self.lives.known
+        plain = plain and all(levels is None or levels.width == 1 for levels in (before, after))
         if slowly and plain and (before is not None or after is not None or self.unsettled):
             self._begin(store, after)
         else:
@@ -144,7 +148,7 @@ class Membership:
         assert self.prior is not None
         before, (a, strength) = self.table, self.prior[:2]
         self.table = _tree.class_table(a / strength, strength, max(CLASSES + self._owned, len(before)))
-        self.table[0] = a, strength
+        self.table[0, :2] = a, strength
         self.table[CLASSES : len(before)] = before[CLASSES:]  # of large groups
         self._levels = levels
         self._ungiven = len(store)
@@ -168,8 +172,7 @@ class Membership:
             stop = min(self._ungiven, len(store))
             self._ungiven = max(0, stop - most)
             if self._levels is None:
-                moved = self._ungiven + np.flatnonzero(store.items["stratum"][self._ungiven : stop])
-                store.items["stratum"][moved] = 0
+                moved = self._by_lives(store, self._ungiven, stop)
             else:
                 stop = min(stop, self._arrays.member.size)
                 size = _tree.give(self._arrays, store.state.items, self._levels, self._ungiven, stop)
@@ -177,7 +180,7 @@ class Membership:
             store.settle(moved)
             self._touch(store, moved)
             if self._levels is None and not self._ungiven and self.prior is not None:
-                self.table = np.array([self.prior[:2]])
+                self.table = self.lives.table(*self.prior[:2])
                 self._large = _NO_SLOTS
 
     def refresh(self, store: ItemStore, scale: float) -> None:
@@ -188,19 +191,22 @@ class Membership:
         unsettled, self._unheard, self._ungiven = self.unsettled, 0, 0
         levels = self._levels_of(scale)
         if levels is None:
-            self.table = np.array([prior[:2]])
+            self.table = self.lives.table(*prior[:2])
             if self._levels is not None or unsettled:
                 self._levels = None
-                moved = np.flatnonzero(store.items["stratum"])
-                store.items["stratum"][moved] = 0
+                moved = self._by_lives(store, 0, len(store))
                 store.settle(moved)
                 self._touch(store, moved)
                 self._large = _NO_SLOTS
             return
+        if self._levels is None and self.lives.known:  # strata were lives
+            moved = np.flatnonzero(store.items["stratum"])
+            store.items["stratum"][moved] = 0
+            store.settle(moved)
         self._levels = levels
         rows = CLASSES + self._owned * levels.width
         self.table = _tree.class_table(prior.a / prior.strength, prior.strength, rows)
-        self.table[0] = prior[:2]
+        self.table[0, :2] = prior[:2]
         moved = _tree.refresh(
             self._arrays,
             store.state.items,
@@ -212,6 +218,38 @@ class Membership:
         store.settle(self._arrays.moved[:moved].copy())
         self._touch(store, self._arrays.moved[:moved])
         self._touch_large(store)
+
+    def _by_lives(self, store: ItemStore, start: int, stop: int) -> Slots:
+        """Let the strata of the items at these places be what is left of their lives; returns which have moved."""
+        strata = store.items["stratum"][start:stop]
+        lives = self.lives.of(start, stop)
+        moved: Slots = np.flatnonzero(strata != lives)
+        strata[moved] = lives[moved]
+        return start + moved
+
+    def set_lives(self, store: ItemStore, slots: Slots, lives: Any) -> None:
+        """Note what is left of these items' lives, by classes."""
+        first = not self.lives.known
+        moved = slots[self.lives.set(slots, lives, len(store))]
+        if first and self.lives.known and self._levels is None and self.prior is not None:
+            self.table = self.lives.table(*self.prior[:2])
+        if self._levels is None and moved.size:
+            store.state.items["stratum"][moved] = self.lives.classes[moved]
+            store.settle(moved)
+
+    def restore_lives(self, store: ItemStore) -> None:
+        """Let strata be what lives say, where they are not those of groups."""
+        if self._levels is None and self.lives.known:
+            store.settle(self._by_lives(store, 0, len(store)))
+
+    def alone(self, slots: Slots) -> Any:
+        """The strata of these items while they have no group."""
+        return self.lives.classes[slots] if self._levels is None and self.lives.known else 0
+
+    @property
+    def apart(self) -> Any:
+        """What is left of every item's life, by classes, where strata are those of groups; empty otherwise."""
+        return self.lives.classes if self._levels is not None else _NO_LIVES
 
     def _width(self) -> int:
         """Strata of each large group: one for each class of factors, unless there are too many such groups."""
@@ -337,6 +375,7 @@ class Membership:
 
     def compact(self, falling: Slots, count: int) -> None:
         """Follow the items, of which those at these places were taken out of so many."""
+        self.lives.compact(falling, count)
         if self._arrays.member.size:
             _tree.compact(self._arrays, falling, count)
 
@@ -541,7 +580,7 @@ class Membership:
                     self._owned += 1
                     if self._levels is not None:
                         more = max(self._levels.width, len(self.table) // 8)
-                        self.table = np.vstack([self.table, np.zeros((more, 2))])
+                        self.table = np.vstack([self.table, np.zeros((more, 3))])
                 column[g]["stratum"] = self._own.pop()
             elif has and not large:
                 self._own.append(int(column[g]["stratum"]))

@@ -188,10 +188,11 @@ def _stairs(
         work[0, count] = group["s"] + prior[stratum, 0]
         work[1, count] = n + prior[stratum, 1]
         work[2, count] = p
+        work[4, count] = prior[stratum, 2]
         count += 1
         p = run
     for j in range(count):  # apart, so that it vectorises
-        work[3, j] = d.score(rule, work[0, j], work[1, j], t, arms)
+        work[3, j] = d.score(rule, work[0, j], work[1, j], d.when(rule, t, work[4, j]), arms)
     for j in range(count):
         below = np.int64(work[2, j + 1]) + 1 if j + 1 < count else low
         heap.push(queue, size, _bound(work[3, j]), np.int64(work[2, j]), -1 - below, work[3, j])
@@ -240,10 +241,10 @@ def _search(
             heap.push(ready, waiting, score, c, a, st.cells[c]["n"])
             waiting += 1
             s = group["s"] + prior[group["stratum"], 0]
-            extra = prior[group["stratum"], 1]
+            extra, when = prior[group["stratum"], 1], d.when(rule, t, prior[group["stratum"], 2])
             for child in range(2 * position + 1, min(2 * position + 3, group["size"])):
                 n = st.cells[st.arena[group["start"] + child]]["n"] + extra
-                score = d.score(rule, s, n, t, arms)
+                score = d.score(rule, s, n, when, arms)
                 heap.push(queue, size, _bound(score), a, child, score)
                 size += 1
             if b < 0:
@@ -279,7 +280,7 @@ def merge(
     room = 2 * groups + 2 * slots.size
     while True:  # more is needed only where filters skip many
         heaps = np.empty((3 if seed == OLDEST else 2) * room, heap.ENTRY)
-        ties, work = np.empty(5 * room, np.int64), np.empty((4, groups))
+        ties, work = np.empty(5 * room, np.int64), np.empty((5, groups))
         found = _search(rule, st, prior, t, allowed, seed, slots, rows, room, heaps, ties, work)
         if found != NONE:
             return found, report(st.items, 1.0, named, slots, found, rows)

@@ -11,6 +11,7 @@ from hellinger._jit import helper, jit
 from hellinger.policies import _dispatch as d
 from hellinger.pool._groups import mix, pulls
 from hellinger.pool._layout import COUNT, OLDEST, ItemArrays
+from hellinger.pool._lives import LEFT
 from hellinger.pool._merge import eligible, report
 
 __all__ = ["score_counts", "score_each", "select", "worse"]
@@ -19,14 +20,20 @@ Floats = npt.NDArray[np.float64]
 
 
 @jit
-def score_each(rule: Any, st: ItemArrays, prior: Floats, scale: float, t: float, slots: Any, out: Floats) -> None:
-    """Index of each of these items; ``scale`` turns stored counts into present ones."""
+def score_each(
+    rule: Any, st: ItemArrays, prior: Floats, lives: Any, scale: float, t: float, slots: Any, out: Floats
+) -> None:
+    """Index of each of these items; ``scale`` turns stored counts into present ones.
+
+    ``lives``: classes of what is left of each item's life, where they are not those of the strata; empty otherwise.
+    """
     arms = float(st.meta[COUNT])
     for j in range(slots.size):
         item = st.items[slots[j]]
         stratum = item["stratum"]
         s, n = item["s"] * scale + prior[stratum, 0], pulls(st, item) * scale + prior[stratum, 1]
-        out[j] = d.score(rule, s, n, t, arms)
+        left = prior[stratum, 2] if lives.size == 0 else LEFT[lives[slots[j]]]
+        out[j] = d.score(rule, s, n, d.when(rule, t, left), arms)
 
 
 @jit

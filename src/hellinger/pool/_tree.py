@@ -151,12 +151,12 @@ def relative_classes() -> Floats:
 
 
 def class_table(mean: float, strength: float, rows: int) -> Floats:
-    """Pseudo-counts a and a + b of every class, and room for so many rows in all."""
-    table = np.zeros((max(rows, CLASSES), 2))
+    """Pseudo-counts a and a + b of every class, a column of zeros, and room for so many rows in all."""
+    table = np.zeros((max(rows, CLASSES), 3))
     odds, p = relative_classes().T
     odds, p = odds * mean / (1.0 - mean), p * strength
     table[:CLASSES, 0], table[:CLASSES, 1] = p * odds / (1.0 + odds), p
-    table[0] = mean * strength, strength
+    table[0, :2] = mean * strength, strength
     return table
 
 

@@ -199,11 +199,11 @@ class Within(Membership):
         shift, before = law.of(segment), self._law
         self._law = None if shift is None else _Law(law.mean, law.strength, law.variance, 2.0**shift)
         if self._law is None:  # nobody ranks by it
-            self.table = np.full((1 + _STRENGTHS * _MEANS, 2), prior[:2])
+            self.table = np.full((1 + _STRENGTHS * _MEANS, 3), (*prior[:2], 0.0))
         elif self._law != before:
             self.table = _table(self._law)
         self._informed = None
-        a, strength = self.table[0].tolist()
+        a, strength, _ = self.table[0].tolist()
         self.prior = Prior(a, strength, prior.focus, prior.plays)
         return self._law is not None and self._law != before
 
@@ -284,6 +284,9 @@ class Within(Membership):
         levels = np.where(strata == 0, 0, 1 + (strata - 1) // _MEANS)
         return np.bincount(levels, minlength=self._weights.size)
 
+    def set_lives(self, store: ItemStore, slots: Slots, lives: Any) -> None:
+        """Nothing: how long items live is not known here."""
+
     def path(self, slot: int) -> tuple[str, ...]:
         """The group of an item, as the pool of all traffic has it."""
         store = self.pooled._store
@@ -313,7 +316,7 @@ class Within(Membership):
 
 
 def _table(law: _Law) -> Floats:
-    """Pseudo-counts a and a + b of every class."""
+    """Pseudo-counts a and a + b of every class; how long items live is not known."""
     odds = law.odds * law.mean / (1.0 - law.mean)
     mean = odds / (1.0 + odds)
     unknown = 1.0 / (1.0 / law.strength + law.variance * mean * (1.0 - mean))
@@ -321,7 +324,7 @@ def _table(law: _Law) -> Floats:
     p, step = 2.0 ** (0.5 * (number // _MEANS)), number % _MEANS
     octaves = np.where(step <= _TOP, step / _ABOVE, (_TOP - step) / _BELOW)
     x = 2.0**octaves * odds
-    table = np.empty((1 + number.size, 2))
+    table = np.zeros((1 + number.size, 3))
     table[1:, 0], table[1:, 1] = p * x / (1.0 + x), p
-    table[0] = mean * unknown, unknown
+    table[0, :2] = mean * unknown, unknown
     return table

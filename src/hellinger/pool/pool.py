@@ -99,6 +99,7 @@ class Pool(Core, Generic[IdT]):
         tags: Iterable[str] | Sequence[Iterable[str]] = (),
         group: GroupLike | Sequence[GroupLike] = None,
         features: Features | Sequence[Features | None] | None = None,
+        left: npt.ArrayLike | None = None,
         fresh: bool = True,
         order: npt.ArrayLike | None = None,
     ) -> None:
@@ -119,6 +120,8 @@ class Pool(Core, Generic[IdT]):
             model, that is what it knows of an item; a model does not look at tags and groups. Without, where the policy
             learns a prior, click rates are regressed on them, and each item's prior has the mean that its features
             predict, as far as they are found to tell something.
+        left
+            How many times more the items can be shown at most, where that is known: see :meth:`set_left`.
         fresh
             False for items that come back: their impressions are among :attr:`rounds` already.
         order
@@ -136,6 +139,7 @@ class Pool(Core, Generic[IdT]):
             require(bool((numbers >= least).all()), rule, order=int(numbers.min(initial=least)))
         described: Any = (self._encoded if self._context is None else self._for_model)(features, count)
         paths = paths_of(group, count)
+        lives = self._check_lives(left, count)
         kinds = self._tags.take(tags, count)
         nodes = self._members.numbers(paths, kinds, self._tag_sets)
         unit = 1.0 / self._scale
@@ -151,6 +155,7 @@ class Pool(Core, Generic[IdT]):
             self._context.regression.add(count, described, n, s)
             described = []
         self._members.join(self._store, slots, nodes, self._scale, self._describe(slots, described))
+        self._members.set_lives(self._store, slots, lives)
         self._add_rounds(float(n.sum()) * unit, fresh)
         self._after(slots, n, s)
 
@@ -188,6 +193,20 @@ class Pool(Core, Generic[IdT]):
         steps = self._describe(slots, self._encoded(features, slots.size))
         if steps is not None:
             self._refactor(slots, steps)
+        self._version += 1
+
+    def set_left(self, ids: IdT | Names[IdT], left: npt.ArrayLike | None) -> None:
+        """Set how many times more items can be shown at most: one number for all, or one for each; all or none.
+
+        An item that leaves soon is not worth exploring: what is learned of it is of no use for long. That is the
+        time it has left times the pages that are shown in that time, as far as the past tells. It does not change by
+        itself: set it again as time passes. It is rounded to half an octave. None, or not a number, where nobody knows
+        when an item leaves.
+
+        Where groups or features tell something of items, every item is looked at for a ranking.
+        """
+        slots = self._distinct(ids)
+        self._members.set_lives(self._store, slots, self._check_lives(left, slots.size))
         self._version += 1
 
     def set_departed(
@@ -276,9 +295,11 @@ class Pool(Core, Generic[IdT]):
         other._store.regroup(grouped=not other._reason)
         other._tags = self._tags.copy()
         other._members = self._members.blank(other._store)
+        other._members.lives = self._members.lives.blank()
         other._described = None if self._described is None else self._described.blank(len(self))
         if self.prior is not None:
             other._set_prior(Prior())
+            other._members.restore_lives(other._store)
         other.advance(self.time)
         return other
 
@@ -290,6 +311,8 @@ class Pool(Core, Generic[IdT]):
         """
         self._require_learning()
         require(self.model is None and pooled.model is None, "pools of segments have no model", model=self.model)
+        lives = self._members.lives.known or pooled._members.lives.known
+        require(not lives, "pools of segments do not know lives", left=lives)
         self._members = members = Within(pooled, self._store, self._scale)
         items = self._store.items
         moved = np.flatnonzero(items["stratum"])
@@ -447,9 +470,10 @@ class Pool(Core, Generic[IdT]):
         tags = self._tags.sets[item["tags"]]
         mean = s / max(n, s / self._store.limit) if n > 0 else math.nan
         age, hidden = self.time - float(item["born"]), bool(item["hidden"])
-        a, strength = self._members.table[item["stratum"]].tolist()
+        a, strength, _ = self._members.table[item["stratum"]].tolist()
         prior = None if self.prior is None else (a, strength)
-        return Stats(plain(n), plain(s), mean, score, age, tags, hidden, self._members.path(int(slot[0])), prior)
+        path, left = self._members.path(int(slot[0])), self._members.lives.left(int(slot[0]))
+        return Stats(plain(n), plain(s), mean, score, age, tags, hidden, path, prior, left)
 
     def scores(self, ids: Names[IdT], *, context: Features | None = None) -> Floats:
         """Index of each of these items."""
@@ -497,7 +521,9 @@ class Pool(Core, Generic[IdT]):
             return [Effect(str(column.name), effect, error) for column, effect, error in told]
         if name is not None:
             return self._modelled.regression.explain(store.ids.place(store.state.items, name), context)
-        if not self._reason:
+        if self._members.apart.size:
+            how = f"scan of all {len(store)} items: how long they live is known, and groups or features tell of them"
+        elif not self._reason:
             how = (
                 f"grouped: {len(store)} items in {store.state.meta[LIVE_CELLS]} cells of {store.groups} groups; "
                 f"{self.policy.spec} falls with impressions and rises with rewards, so only their heads are looked at"

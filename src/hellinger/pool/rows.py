@@ -39,6 +39,8 @@ class Stats(NamedTuple):
     group: Path = ()
     prior: tuple[float, float] | None = None
     """Pseudo-counts a and a + b that its counts are scored with; None where the policy learns no prior."""
+    left: float | None = None
+    """How many times more it can be shown, to half an octave; None where that is not known."""
 
 
 class Table(NamedTuple):

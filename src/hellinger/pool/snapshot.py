@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["load", "save"]
 
 _MAGIC = b"HELPOOL1"
-_FORMAT = 8
+_FORMAT = 9
 _RECORDS = {"items": ITEM, "cells": CELL, "groups": GROUP, "member": MEMBER, "nodes": TREE_NODE}
 _NODE_7 = np.dtype([(name, TREE_NODE[name]) for name in TREE_NODE.names or () if name != "factors"], align=True)
 _CLASSES_7 = 1855
@@ -53,6 +53,7 @@ def save(pool: Pool[Any], path: Path) -> None:
             arrays |= {f"bucket{number}.{field}": values for field, values in bucket._asdict().items()}
     if pool._described is not None:
         arrays |= pool._described.arrays(len(store))
+    arrays["lives"] = pool._members.lives.of(0, len(store) if pool._members.lives.known else 0)
     learned = None
     if pool._context is not None:
         learned, parts = pool._context.regression.state()
@@ -122,7 +123,7 @@ def load(path: Path, family: Family | None, policy: PolicyLike | None = None, mo
     (length,) = struct.unpack_from("<Q", data, len(_MAGIC))
     start = len(_MAGIC) + 8
     header = json.loads(bytes(data[start : start + length]))
-    if header["format"] not in (7, _FORMAT):
+    if header["format"] not in (7, 8, _FORMAT):
         raise InputError(f"a snapshot must have format {_FORMAT}, but {path} has {header['format']!r}")
     arrays: dict[str, Any] = {}
     start += length
@@ -166,6 +167,8 @@ def load(path: Path, family: Family | None, policy: PolicyLike | None = None, mo
         rows = Rows(*(arrays[f"described.{field}"] for field in Rows._fields))
         pool._described = Descriptions.restored(header["described"], rows)
     pool._departures = [Departure(*departure) for departure in header["departures"]]
+    if "lives" in arrays:
+        pool._members.lives.classes = arrays["lives"]
     if header["format"] == 7:
         store.regroup(grouped=store.grouped)
     if pool.prior is not None:

@@ -18,6 +18,7 @@ from hellinger.theory.bounds import (
     pulls_bound,
     regret_bound,
 )
+from hellinger.theory.days import limit_by_day
 from hellinger.theory.empirical import empirical_upper, k_inf
 from hellinger.theory.limit import limit
 from hellinger.theory.samples import least_samples
@@ -33,6 +34,7 @@ __all__ = [
     "lai_robbins",
     "least_samples",
     "limit",
+    "limit_by_day",
     "pulls_bound",
     "regret_bound",
 ]

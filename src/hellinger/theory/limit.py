@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from hellinger._jit import jit
 from hellinger.errors import require
+from hellinger.theory.laws import Law, laws_of
 
 __all__ = ["limit"]
 
@@ -27,83 +28,6 @@ Ints = npt.NDArray[np.int64]
 
 _EXACT = 1e-9
 """Relative distance between the least value found and what it can be at least."""
-_EDGE = 1e-12
-"""Rates are this far from 0 and 1 at least, so that their logarithms are numbers."""
-
-
-class _Beta:
-    """Rates from Beta(a, b)."""
-
-    def __init__(self, a: float, b: float) -> None:
-        self.a, self.strength = a, a + b
-        self.mean = a / (a + b)
-
-    def means(self, _depth: int) -> Floats:
-        """No table: they are a quotient."""
-        return np.empty(0)
-
-    def known(self, n: int, price: float) -> tuple[Floats, Floats]:
-        """E[(rate − price)⁺] and P(rate > price) after 0, …, n rewards in n impressions."""
-        from scipy.special import betaincc
-
-        s = np.arange(n + 1.0)
-        a, b = self.a + s, self.strength - self.a + n - s
-        more: Floats = betaincc(a, b, price)
-        return a / (a + b) * betaincc(a + 1.0, b, price) - price * more, more
-
-
-class _Atoms:
-    """Rates that are some of finitely many, with weights."""
-
-    def __init__(self, rates: Floats, weights: Floats) -> None:
-        self.a = self.strength = math.nan
-        self.rates = np.clip(rates, _EDGE, 1.0 - _EDGE)
-        self.weights = weights / weights.sum()
-        self.mean = float(self.rates @ self.weights)
-
-    def means(self, depth: int) -> Floats:
-        """Posterior means after 0, …, n rewards in n impressions, for n = 0, 1, … below the depth."""
-        out = np.empty(depth * (depth + 1) // 2)
-        _posterior_means(self.rates, np.log(self.weights), depth, out)
-        return out
-
-    def known(self, n: int, price: float) -> tuple[Floats, Floats]:
-        """E[(rate − price)⁺] and P(rate > price) after 0, …, n rewards in n impressions."""
-        s = np.arange(n + 1.0)[:, None]
-        logs = np.log(self.weights) + s * np.log(self.rates) + (n - s) * np.log1p(-self.rates)
-        weights = np.exp(logs - logs.max(axis=1, keepdims=True))
-        weights /= weights.sum(axis=1, keepdims=True)
-        return weights @ np.maximum(self.rates - price, 0.0), weights @ (self.rates > price).astype(np.float64)
-
-
-@jit
-def _posterior_means(rates: Floats, logs: Floats, depth: int, out: Floats) -> None:
-    """Posterior means of rates with these logarithms of prior weights, in the order of the table that ``_stop`` reads.
-
-    One reward more in place of a failure multiplies a weight by the odds of its rate. So a weight is computed from
-    logarithms at every 32nd sum, and by multiplication in between: what is too small there stays too small.
-    """
-    odds = rates / (1.0 - rates)
-    scaled = odds / odds.max()
-    weight = np.empty(rates.size)
-    at = 0
-    for n in range(depth):
-        for s in range(n + 1):
-            if s % 32 == 0:
-                top = -np.inf
-                for j in range(rates.size):
-                    weight[j] = logs[j] + s * math.log(rates[j]) + (n - s) * math.log1p(-rates[j])
-                    top = max(top, weight[j])
-                for j in range(rates.size):
-                    weight[j] = math.exp(weight[j] - top)
-            total, mean = 0.0, 0.0
-            for j in range(rates.size):
-                total += weight[j]
-                mean += weight[j] * rates[j]
-            out[at] = mean / total
-            at += 1
-            for j in range(rates.size):
-                weight[j] *= scaled[j]
 
 
 @jit
@@ -199,7 +123,7 @@ def limit(
     count, longest = np.asarray(items, np.float64).ravel(), np.asarray(most, np.float64).ravel()
     fits = count.size == longest.size or 1 in (count.size, longest.size)
     require(fits, "items and most are one number, or one for each group", items=count.shape, most=longest.shape)
-    laws: list[_Beta | _Atoms] = _laws(a, b, rates, weights)
+    laws: list[Law] = laws_of(a, b, rates, weights)
     fits = len(laws) == 1 or max(count.size, longest.size) in (1, len(laws))
     require(fits, "a and b are one number each, or one for each group", laws=len(laws), items=count.shape)
     count, longest, _ = np.broadcast_arrays(count, longest, np.zeros(len(laws)))
@@ -219,7 +143,7 @@ def limit(
             depth = min(longest_one, deepest)
             value, plays = np.zeros(depth + 1), np.zeros(depth + 1)
             if depth < longest_one:
-                gain, share = law.known(depth, price)
+                gain, share = law.known(np.arange(depth + 1.0), np.full(depth + 1, float(depth)), price)
                 value, plays = (longest_one - depth) * gain, (longest_one - depth) * share
             _stop(means, law.a, law.strength, price, value, plays)
             total += number * value[0]
@@ -231,25 +155,3 @@ def limit(
     if everything <= impressions:  # all can be shown as often as may be
         return earned
     return float(_least(at, (earned, impressions - everything), float(impressions)))
-
-
-def _laws(
-    a: npt.ArrayLike | None, b: npt.ArrayLike | None, rates: npt.ArrayLike | None, weights: npt.ArrayLike | None
-) -> list[_Beta | _Atoms]:
-    """The law of rates, or that of each group."""
-    if rates is None:
-        rule = "the law is Beta(a, b) with 0 < a and 0 < b, or rates"
-        require(a is not None and b is not None and weights is None, rule, a=a, b=b)
-        pairs = [np.asarray(each, np.float64).ravel() for each in (a, b)]
-        require(pairs[0].size == pairs[1].size or 1 in (pairs[0].size, pairs[1].size), rule, a=a, b=b)
-        require(all(bool(((each > 0) & (each < math.inf)).all()) and each.size for each in pairs), rule, a=a, b=b)
-        first, second = np.broadcast_arrays(*pairs)
-        return [_Beta(*pair) for pair in zip(first.tolist(), second.tolist(), strict=True)]
-    require(a is None and b is None, "the law is Beta(a, b) or rates, not both", a=a, b=b)
-    values = np.asarray(rates, np.float64)
-    require(values.ndim == 1 and values.size > 0, "rates is a list of at least one number", rates=rates)
-    require(bool(((values >= 0) & (values <= 1)).all()), "0 <= rates <= 1", rates=values)
-    shares = np.ones(values.size) if weights is None else np.asarray(weights, np.float64)
-    require(shares.shape == values.shape, "one weight for each rate", weights=shares.shape, rates=values.shape)
-    require(bool(((shares > 0) & (shares < math.inf)).all()), "0 < weights", weights=shares)
-    return [_Atoms(values, shares)]

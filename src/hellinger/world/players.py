@@ -13,9 +13,9 @@ from hellinger._jit import helper
 from hellinger.errors import require
 from hellinger.policies import Policy, _rule, next_fit
 from hellinger.pool import Pool, SegmentedPool
-from hellinger.world.site import Player
+from hellinger.world.site import Player, Site
 
-__all__ = ["CountsPlayer", "Oracle", "PoolPlayer", "SegmentPlayers", "SegmentedPlayer", "largest"]
+__all__ = ["CountsPlayer", "LifetimesPlayer", "Oracle", "PoolPlayer", "SegmentPlayers", "SegmentedPlayer", "largest"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -161,6 +161,39 @@ class PoolPlayer:
         self._pool.set_counts(places, 0, 0)
         if self._groups is not None:
             self._pool.regroup(places, [self._groups[item] for item in items.tolist()])
+
+
+class LifetimesPlayer(PoolPlayer):
+    """A pool that is told how many pages each item has left.
+
+    On a site with arrivals an item leaves at the end of a day that is known when it comes. An item is on a page once at
+    most, so it can be shown as many times more as there are pages until then: days that it has left, times the pages of
+    a day so far. Time passes with impressions there, so that the first page tells how many a day has.
+    """
+
+    def __init__(self, policy: Policy, site: Site, *, seed: int = 0) -> None:
+        super().__init__(policy, site.items, seed=seed)
+        self._site = site
+        self._places = np.arange(site.items)
+        self._last_day = self._day_of(self._places)
+        self._pages = 0
+
+    def _day_of(self, items: Ints) -> Ints:
+        """The days until the end of which these items are there: the oldest leave first."""
+        return items // max(self._site.arrivals, 1) + 1
+
+    def choose(self, slots: int, segments: Ints) -> Ints:
+        """The pool's ranking, the same on every page."""
+        if self._site.arrivals and self._rounds:
+            days = self._rounds / self._site.day
+            self._pool.set_left(self._places, np.maximum(self._last_day - days, 0.0) * (self._pages / days))
+        self._pages += segments.size
+        return super().choose(slots, segments)
+
+    def renew(self, places: Ints, items: Ints) -> None:
+        """Begin anew with these."""
+        super().renew(places, items)
+        self._last_day[places] = self._day_of(items)
 
 
 class SegmentedPlayer:

@@ -1,0 +1,195 @@
+"""Items that are known to leave: their index is the formula's, and rankings are those of a sort, with and without cells."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hellinger import Pool
+from hellinger.policies import Prior, policy
+from hellinger.pool._lives import LEFT, life_classes
+from hellinger.pool._scan import score_counts
+
+
+def _upper(p: float, x: float) -> float:
+    """The largest q with −log(√(pq) + √((1 − p)(1 − q))) ≤ x, by halves."""
+    low, high = p, 1.0
+    for _ in range(200):
+        q = 0.5 * (low + high)
+        if -math.log(math.sqrt(p * q) + math.sqrt((1 - p) * (1 - q))) <= x:
+            low = q
+        else:
+            high = q
+    return low
+
+
+def _index(s: float, n: float, left: float | None, prior: tuple[float, float], t: float, items: int) -> float:
+    s, n = s + prior[0], n + prior[1]
+    if left is None:
+        level = 0.27 * math.log(math.e**2 + t / (items * n))
+    else:
+        m = left * s / n
+        level = 0.12 * math.log(1 + left / (5 * n)) * m / (m + 0.4)
+    return _upper(s / n, level / n)
+
+
+def _scores(pool: Pool[int], lives: dict[int, float | None]) -> dict[int, float]:
+    stats = {name: pool.stats(name) for name in lives}
+    assert pool.prior is not None
+    t = sum(each.impressions for each in stats.values()) * pool.prior.focus + 1.0
+    out = {}
+    for name, left in lives.items():
+        of = stats[name]
+        assert of.left == left
+        assert of.prior is not None
+        out[name] = _index(of.rewards, of.impressions, left, of.prior, t, len(lives))
+    return out
+
+
+def _rounded(left: float | None) -> float | None:
+    """To half an octave, from one on."""
+    return None if left is None else 2.0 ** (round(2 * math.log2(max(left, 1.0))) / 2)
+
+
+def _check(pool: Pool[int], lives: dict[int, float | None]) -> None:
+    scores = _scores(pool, lives)
+    ranked = pool.rank(len(lives))
+    assert sorted(row.id for row in ranked) == sorted(lives)
+    for row in ranked:
+        assert row.score == pytest.approx(scores[row.id], rel=1e-9)
+    assert [row.score for row in ranked] == sorted((row.score for row in ranked), reverse=True)
+    assert dict(zip(lives, pool.scores(list(lives)).tolist(), strict=True)) == {row.id: row.score for row in ranked}
+    some = pool.rank(5, exclude=[ranked[0].id, ranked[3].id])
+    rest = [row.score for row in ranked if row.id not in (ranked[0].id, ranked[3].id)]
+    assert [row.score for row in some] == rest[:5]
+    table = pool.table()
+    order = table.order()
+    known = dict(zip(table.ids(order), table.score(table.items, order).tolist(), strict=True))
+    assert known == {row.id: row.score for row in ranked}
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_whatever_happens_the_index_is_the_formulas(tmp_path: Path, grouped: bool) -> None:
+    rng = np.random.default_rng(5)
+    pool = Pool[int]("cold-start", learn="given", seed=3)
+    lives: dict[int, float | None] = {}
+    rates: dict[int, float] = {}
+
+    def add(names: list[int], left: list[float | None] | None) -> None:
+        group = [f"g{name % 7}" if name % 5 else None for name in names] if grouped else None
+        given = None if left is None else [math.nan if each is None else each for each in left]
+        pool.add(names, group=group, left=given)
+        for j, name in enumerate(names):
+            lives[name] = None if left is None else _rounded(left[j])
+            rates[name] = float(rng.beta(1.6, 30)) * (1 + name % 7 / 3)
+
+    add(list(range(60)), None)
+    for step in range(60):
+        kind = step % 6
+        names = sorted(lives)
+        chosen = [int(name) for name in rng.choice(names, 9, replace=False)]
+        if kind == 0:
+            first = max(names) + 1
+            add(list(range(first, first + 5)), [float(x) for x in rng.uniform(0, 3000, 5)] if step % 12 else None)
+        elif kind in (1, 3):
+            n = rng.integers(1, 60, 9)
+            pool.record_many(chosen, n, rng.binomial(n, [min(rates[name], 1.0) for name in chosen]))
+        elif kind == 2:
+            left = rng.choice([0.0, 1.0, 7.0, 90.0, 5e3, 1e7, math.nan], 9)
+            pool.set_left(chosen, left)
+            lives |= {
+                name: None if math.isnan(x) else _rounded(x) for name, x in zip(chosen, left.tolist(), strict=True)
+            }
+        elif kind == 4:
+            pool.remove(chosen[:3])
+            for name in chosen[:3]:
+                del lives[name]
+            if grouped:
+                pool.regroup(chosen[4:6], ["g1", None])
+        else:
+            pool.learn()
+        _check(pool, lives)
+        if grouped and step == 40:
+            pool.prior = Prior(1.0, 30.0, plays=10.0, shares=(0.6,))  # groups tell something: no cells by lives
+            _check(pool, lives)
+            assert "how long they live" in pool.explain()
+            pool.save(tmp_path / "grouped")
+            _check(Pool.load(tmp_path / "grouped"), lives)
+    assert grouped or pool.explain().startswith("grouped")
+    pool.save(tmp_path / "pool")
+    loaded = Pool[int].load(tmp_path / "pool")
+    assert loaded.rank(20) == pool.rank(20)
+    _check(loaded, lives)
+    pool.prior = Prior(1.0, 30.0, plays=10.0)
+    _check(pool, lives)
+    blank = pool.blank()
+    _check(blank, lives)
+    pool.set_left(sorted(lives), None)
+    _check(pool, dict.fromkeys(lives))
+
+
+def test_cells_and_scan_rank_alike() -> None:
+    rng = np.random.default_rng(1)
+    n = rng.integers(0, 80, 3000)
+    s = rng.binomial(n, rng.beta(1.6, 60, 3000))
+    left = 2.0 ** rng.uniform(0, 12, 3000)
+    pool = Pool[int](seed=2)
+    pool.add(range(3000), n, s, left=left)
+    ranked = pool.rank(400, seed=7)
+    among = pool.rank(400, seed=7, among=range(3000))  # looks at every item
+    assert [row.score for row in ranked] == [row.score for row in among]
+
+
+def test_the_index_falls_with_impressions_and_rises_with_rewards_and_life() -> None:
+    rule = policy("cold-start").rule
+    n = np.repeat(np.arange(20.0, 420.0, 3.0), 20)
+    s = np.tile(np.arange(0.1, 10.1, 0.5), n.size // 20)
+    kept = s < 0.5 * n
+    s, n = s[kept], n[kept]
+    out, other = np.empty(n.size), np.empty(n.size)
+    before = np.zeros(n.size)
+    for left in (1.0, 10.0, 300.0, 1e5):
+        score_counts(rule, s, n, -left, 1000.0, out)
+        assert (out > s / n).all()
+        assert (out > before).all()
+        score_counts(rule, s, n + 1.0, -left, 1000.0, other)
+        assert (other < out).all()
+        score_counts(rule, s + 0.5, n, -left, 1000.0, other)
+        assert (other > out).all()
+        before = out.copy()
+
+
+def test_a_life_in_classes() -> None:
+    assert LEFT[life_classes([0, 1, 1.3, 90, math.nan, math.inf], 6)].tolist() == pytest.approx(
+        [1, 1, 2**0.5, 2**6.5, 0, 2.0**40]
+    )
+    assert life_classes(None, 3).tolist() == [0, 0, 0]
+    assert life_classes(4, 3).tolist() == [5, 5, 5]
+
+
+@pytest.mark.parametrize(
+    ("left", "says"), [([1, 2], "one for each.*ids=3"), (-1, "0 <= left"), ([1, -2, 3], "0 <= left")]
+)
+def test_lives_that_make_no_sense(left: object, says: str) -> None:
+    pool = Pool[int]()
+    with pytest.raises(ValueError, match=says):
+        pool.add(range(3), left=left)  # type: ignore[arg-type]
+    assert len(pool) == 0
+    pool.add(range(3))
+    with pytest.raises(ValueError, match=says):
+        pool.set_left(range(3), left)  # type: ignore[arg-type]
+
+
+def test_who_has_no_use_for_lives() -> None:
+    for refuses in (Pool("hellinger-ucb"), Pool("cold-start", model="logistic")):
+        refuses.add([1, 2])
+        with pytest.raises(ValueError, match="left goes with"):
+            refuses.set_left([1], 5)
+    pooled, segment = Pool[int](), Pool[int]()
+    pooled.add([1, 2], left=5)
+    segment.add([1, 2])
+    with pytest.raises(ValueError, match="do not know lives"):
+        segment.shrink_to(pooled)
