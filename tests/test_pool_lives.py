@@ -1,4 +1,4 @@
-"""Items that are known to leave: their index is the formula's, and rankings are those of a sort, with and without cells."""
+"""Items that are known to leave: their index is the formula's, and rankings are those of a sort, by cells or not."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hellinger.pool._scan import score_counts
 def _upper(p: float, x: float) -> float:
     """The largest q with −log(√(pq) + √((1 − p)(1 − q))) ≤ x, by halves."""
     low, high = p, 1.0
-    for _ in range(200):
+    for _ in range(60):
         q = 0.5 * (low + high)
         if -math.log(math.sqrt(p * q) + math.sqrt((1 - p) * (1 - q))) <= x:
             low = q
@@ -100,9 +100,8 @@ def test_whatever_happens_the_index_is_the_formulas(tmp_path: Path, grouped: boo
         elif kind == 2:
             left = rng.choice([0.0, 1.0, 7.0, 90.0, 5e3, 1e7, math.nan], 9)
             pool.set_left(chosen, left)
-            lives |= {
-                name: None if math.isnan(x) else _rounded(x) for name, x in zip(chosen, left.tolist(), strict=True)
-            }
+            told = [None if math.isnan(x) else _rounded(x) for x in left.tolist()]
+            lives |= dict(zip(chosen, told, strict=True))
         elif kind == 4:
             pool.remove(chosen[:3])
             for name in chosen[:3]:

@@ -233,7 +233,7 @@ def limit_of(law: str, site: Site, impressions: int) -> float:
     first = np.maximum((numbers - site.items) // site.arrivals + 1, 0)
     last = np.minimum(numbers // site.arrivals, days - 1)
     lives, items = np.unique(np.column_stack([first, last]), axis=0, return_counts=True)
-    longest = np.diff(np.array(ends)[lives + [0, 1]], axis=1).ravel()
+    longest = np.diff(np.array(ends)[lives + np.array([0, 1])], axis=1).ravel()
     lengths, which = np.unique(longest, return_inverse=True)
     alike = np.bincount(which, items)
     merged = limit(items=alike, impressions=total, most=lengths, known_after=_KNOWN_AFTER, **law_of)

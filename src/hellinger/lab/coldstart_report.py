@@ -68,7 +68,8 @@ def _page(plan: ColdStartPlan, results: list[ColdStartResult]) -> str:
             "does not depend on the policy: ratios are paired, with 95 % intervals over the seeds. "
             f"With arrivals, {plan.arrivals} items come and the {plan.arrivals} oldest go every day. The oracle knows "
             "every rate. The limit is what no policy can exceed on average that sees only impressions and clicks, even "
-            "if it knows the law of the rates. Lifetimes known: cold-start that is told how many pages each item has left.</p>"
+            "if it knows the law of the rates. Lifetimes known: cold-start that is told how many pages each item has "
+            "left.</p>"
         ),
         render_plates([_plate(results)]),
     ]

@@ -122,7 +122,7 @@ class _Days:
             gain[day, n, s], more[day, n, s] = self._law.known(self._edge[:, 1], self._edge[:, 0], price)
         value, slope = float(prices @ self.budget), self.budget.copy()
         for end in np.unique(goes).tolist():
-            born = np.bincount(comes[goes == end], count[goes == end], minlength=prices.size)
+            born = np.bincount(comes[goes == end], count[goes == end], minlength=prices.size).astype(np.float64)
             value += _worth(self._means, gain, more, prices, self.turns[: end + 1], born, slope)
         return value, slope
 
