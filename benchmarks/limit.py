@@ -14,8 +14,16 @@ import numpy as np
 
 from _results import Results
 from _timing import console
-from hellinger.lab.coldstart import LIFETIMES, LIMIT, ORACLE, OURS, ColdStartPlan, run
+from hellinger.lab.coldstart import LIFETIMES, LIMIT, ORACLE, OURS, ColdStartPlan, _law, run
 from hellinger.lab.coldstart_report import setting
+from hellinger.theory import limit
+
+
+def merged(plan: ColdStartPlan, law: str, impressions: int) -> float:
+    """The limit with arrivals if all days were one."""
+    days, turns = plan.items // plan.arrivals, plan.arrivals * impressions // (plan.slots * plan.pages)
+    most = [turns * life for life in (*range(1, days + 1), *range(1, days))]
+    return limit(items=plan.arrivals, impressions=plan.items * impressions, most=most, known_after=3_000, **_law(law))
 
 
 def main() -> None:
@@ -28,9 +36,9 @@ def main() -> None:
     plan = ColdStartPlan(seeds=options.seeds, policies=(ORACLE, LIMIT, OURS, LIFETIMES)).check()
     done = run(plan, workers=options.jobs, resume=options.out)
     clicks = {(r.law, r.arrivals, r.policy, r.impressions): np.array(r.clicks) for r in done}
-    results = Results(options.results)
+    results = Results(options.results, f"python benchmarks/limit.py --seeds {options.seeds}")
     results.value("seeds", options.seeds)
-    rows, known, shares, ratios, known_shares = [], [], [], [], []
+    rows, known, lower, shares, ratios, known_shares = [], [], [], [], [], []
     for law in plan.laws:
         for arrivals in (False, True):
             each = [[clicks[law, arrivals, name, n] for n in plan.impressions] for name in plan.policies]
@@ -46,9 +54,12 @@ def main() -> None:
                 before = share.tolist()
                 cells = [f"{a:.3f} → {b:.3f} ({r:.3f})" for a, b, r in zip(before, part, ratio, strict=True)]
                 known.append([law, *cells])
+                shorter = [1.0 - most[j, 0] / merged(plan, law, n) for j, n in enumerate(plan.impressions[:3])]
+                lower.append([law, *(f"{max(part, 0.0):.1%}" for part in shorter)])
             console.print(rows[-1], known[-1] if arrivals else "")
     columns = [f"at {n}" for n in plan.impressions]
     results.table("shares", ["click rates", *columns, "limit ÷ oracle, at 100"], rows)
+    results.table("by_day", ["click rates", *columns[:3]], lower)
     results.table("lifetimes", ["click rates", *columns], known)
     results.value("least", min(shares), digits=2)
     results.value("largest", max(shares), digits=2)

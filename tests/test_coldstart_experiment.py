@@ -11,7 +11,18 @@ from typer.testing import CliRunner
 
 from hellinger.cli import app
 from hellinger.lab import coldstart_report as report
-from hellinger.lab.coldstart import OURS, ColdStartPlan, ColdStartResult, compare, run, tasks
+from hellinger.lab.coldstart import (
+    LIFETIMES,
+    LIMIT,
+    OURS,
+    ColdStartPlan,
+    ColdStartResult,
+    compare,
+    limit_of,
+    run,
+    tasks,
+)
+from hellinger.world.site import Site
 
 SMALL = ColdStartPlan(
     items=300, slots=5, pages=2, impressions=(5, 20), seeds=2, laws=("beta",), arrivals=30,
@@ -128,10 +139,39 @@ def test_the_command_writes_a_report_that_stands_alone(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     told = json.loads(result.stdout)
     assert json.loads((tmp_path / "results.json").read_text()) == told
-    assert {c["policy"] for c in told["comparisons"]} >= {"ucb1", "kl-ucb", "hellinger-ucb", "thompson", "oracle"}
+    named = {c["policy"] for c in told["comparisons"]}
+    assert named >= {"ucb1", "kl-ucb", "hellinger-ucb", "thompson", "oracle", LIMIT, LIFETIMES}
+    assert {c["of_limit"] for c in told["comparisons"] if c["policy"] == LIMIT} == {1.0}
     page = (tmp_path / "report.html").read_text()
     assert "data:image/svg+xml;base64," in page
     assert "http" not in page
+    assert "<th>÷ limit</th>" in page
     text = CliRunner().invoke(app, command)
     assert text.exit_code == 0, text.output
-    assert "cold-start" in text.stdout
+    assert {"cold-start", LIMIT, LIFETIMES, "÷ limit"} <= _words(text.stdout)
+
+
+def _words(shown: str) -> set[str]:
+    """Cells of the tables that a command shows."""
+    return {cell.strip() for line in shown.splitlines() for cell in line.split("  ")}
+
+
+def test_the_limit_is_a_line_and_a_share_of_every_other() -> None:
+    results = run(SMALL._replace(policies=(LIMIT, OURS, LIFETIMES)), workers=1)
+    assert {r.policy for r in results} == {LIMIT, OURS, LIFETIMES}
+    most = {(r.arrivals, r.impressions): r.clicks for r in results if r.policy == LIMIT}
+    assert all(len(set(clicks)) == 1 for clicks in most.values())
+    site = Site(300, 10, arrivals=30, day=30 * 20)
+    assert most[True, 20][0] == limit_of("beta", site, 20) < most[False, 20][0]
+    for c in compare(results):
+        assert c.of_limit == pytest.approx(c.clicks / most[c.arrivals, c.impressions][0])
+    assert compare([r for r in results if r.policy != LIMIT])[0].of_limit is None
+
+
+def test_who_knows_lifetimes_plays_alike_where_nobody_leaves() -> None:
+    clicks = {
+        (r.policy, r.arrivals, r.impressions): r.clicks
+        for r in run(SMALL._replace(policies=(OURS, LIFETIMES)), workers=1)
+    }
+    assert clicks[OURS, False, 20] == clicks[LIFETIMES, False, 20]
+    assert clicks[OURS, True, 20] != clicks[LIFETIMES, True, 20]

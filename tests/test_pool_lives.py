@@ -12,6 +12,8 @@ from hellinger import Pool
 from hellinger.policies import Prior, policy
 from hellinger.pool._lives import LEFT, life_classes
 from hellinger.pool._scan import score_counts
+from hellinger.world.players import LifetimesPlayer
+from hellinger.world.site import Clicks, Site, turns
 
 
 def _upper(p: float, x: float) -> float:
@@ -192,3 +194,21 @@ def test_who_has_no_use_for_lives() -> None:
     segment.add([1, 2])
     with pytest.raises(ValueError, match="do not know lives"):
         segment.shrink_to(pooled)
+
+
+def test_a_player_learns_how_many_pages_items_have_left() -> None:
+    """At every turn each item can be shown as often as there are turns before the day at whose end it leaves."""
+    site = Site(40, 4, arrivals=8, day=8 * 5)
+    player = LifetimesPlayer(policy("cold-start"), site, seed=1)
+    rates = np.random.default_rng(0).beta(1.6, 30, 200)
+    leaves = (np.arange(40) // 8 + 1) * 10
+    for number, turn in enumerate(turns(site, player, Clicks(rates, 3))):
+        if number == 35:
+            break
+        if number and number % 10 == 0:
+            gone = np.arange(number // 10 * 8 - 8, number // 10 * 8) % 40
+            leaves[gone] += 50
+        if number:
+            known = [player._pool.stats(place).left for place in range(40)]
+            assert known == [_rounded(float(left)) for left in leaves - number]
+        assert turn.places.shape == (1, 4)

@@ -55,7 +55,7 @@ COMMANDS = {
     "exploration": Command("exploration.py --rankings 1500 --runs 8", 2),
     "false_alarms": Command("false_alarms.py", 20),
     "ads": Command(f"ads.py {os.environ.get('ADS', 'ads_ctr.csv')}", 5, named=True),
-    "limit": Command("limit.py", 1),
+    "limit": Command("limit.py --seeds 3", 12),
     "lifetimes": Command("lifetimes.py", 4),
     "identify": Command("identify.py", 2),
     "changing": Command("changing.py", 3),
