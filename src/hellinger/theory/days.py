@@ -75,7 +75,7 @@ def limit_by_day(
 
     >>> days = {"items": [50, 50, 50], "first": [0, 0, 1], "last": [0, 1, 1]}
     >>> round(limit_by_day(**days, impressions=[1000, 1000], most=50, a=1.6, b=100), 1)
-    46.2
+    40.2
     """
     budget = np.asarray(impressions, np.float64).ravel()
     sound = budget.size > 0 and bool(((budget >= 0) & (budget < math.inf)).all())
