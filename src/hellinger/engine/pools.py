@@ -38,6 +38,8 @@ TOUCHED = 8 * SLICE
 SEGMENT_BYTES = 1 << 30
 ITEM_BYTES = 100
 """What an item takes in a pool, about."""
+WORK = 20_000
+"""Items whose priors one event works out by their groups at once: a millisecond or two; others follow in slices."""
 PRIORS = 8
 """Items whose prior is worked out in the time that one is looked up in."""
 MANY = 20_000
@@ -552,6 +554,7 @@ class Pools:
         leaving, order = None if segment else self.leaving, ORDERS.get(self.variants[variant])
         if order is None:
             pool = Pool(split_model(self.variants[variant])[0], leaving=leaving, learn="given", weighted=True)
+            pool.bound_work(WORK)
         else:  # items without counts are all alike: their order is that of ties
             pool = Pool("ucb1", ties=order, leaving=leaving)
         within = pool.shrink_to(self._of[variant, ""].pool) if segment and variant in self._laws else None

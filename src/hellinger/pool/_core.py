@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -298,9 +299,11 @@ class Core:
     def _set_prior(self, prior: Prior, *, slowly: bool = False) -> None:
         if self._context is not None and (self.learning == "given" or not prior.plays):
             self._context.set_prior(prior)
-        described = self._described
-        steps = None if described is None else described.steps(prior.effects, np.arange(len(self)))
-        self._members.set_prior(prior, self._store, self._scale, steps, slowly=slowly)
+        before, described, steps_of = self._members.prior, self._described, None
+        others = prior.effects is not None or (before is not None and before.effects is not None)
+        if described is not None and (others or self._members.unsettled):
+            steps_of = partial(described.steps, prior.effects)
+        self._members.set_prior(prior, self._store, self._scale, steps_of, slowly=slowly)
         self._since = 0.0
         self._due = next_fit(prior.plays) - prior.plays if self.learning == "auto" else math.inf
 

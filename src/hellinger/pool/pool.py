@@ -616,13 +616,21 @@ class Pool(Core, Generic[IdT]):
         self._require_learning()
         self._set_prior(prior.check(), slowly=slowly)
 
+    def bound_work(self, most: int) -> None:
+        """Let one event work out the priors of about so many items by their groups; others follow in :meth:`settle`.
+
+        A ranking may then be by what was known of an item before; when nothing is :attr:`unsettled` it is exact.
+        """
+        require(most >= 0, "0 <= most", most=most)
+        self._members.most = most
+
     @property
     def unsettled(self) -> int:
         """How much :meth:`settle` has to do: 0 for nothing."""
         return self._members.unsettled
 
     def settle(self, most: int | None = None) -> None:
-        """Let about so many items, or all, have what a prior that was set slowly says of them."""
+        """Let about so many items, or all, have what is left of a prior set slowly, or of :meth:`bound_work`."""
         require(most is None or most >= 1, "1 <= most", most=most)
         while self.unsettled:
             self._members.go_on(self._store, len(self) if most is None else most)
