@@ -127,9 +127,7 @@ def time_others(results: Results) -> None:
         slow = spec == "ids" and np.size(means) > 10  # else it alone would take minutes
         return ours(spec, means=means, family=family, horizon=HORIZON // (20 if slow else 1))
 
-    plain = {
-        spec: (timed(spec, PAPER_BERNOULLI), timed(spec, hundred)) for spec in dict.fromkeys(OTHERS.values())
-    }
+    plain = {spec: (timed(spec, PAPER_BERNOULLI), timed(spec, hundred)) for spec in dict.fromkeys(OTHERS.values())}
     rows = []
     for spec, relative in OTHERS.items():
         few, many = timed(spec, PAPER_BERNOULLI), timed(spec, hundred)

@@ -15,7 +15,7 @@ from hellinger.errors import UnknownNameError, require
 from hellinger.models import Encoder
 from hellinger.world.contextual import ContextualProblem, Features, PagePlayer
 
-__all__ = ["FILTERS", "Filter", "Ratings", "check_filter", "make_filter"]
+__all__ = ["FILTERS", "Filter", "Ratings", "require_filter", "make_filter"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -130,7 +130,7 @@ def encoded(many: Sequence[Features]) -> Floats:
     return np.column_stack([np.ones(len(many)), encoder.matrix(many)])
 
 
-def check_filter(spec: str) -> None:
+def require_filter(spec: str) -> None:
     """Raise where a spec names no filter, or gives arguments that it does not take."""
     _read(spec)
 
