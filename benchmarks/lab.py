@@ -20,6 +20,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from _results import Results
 from _timing import console, fastest, show, verdict
@@ -123,7 +124,7 @@ def time_others(results: Results) -> None:
     hundred = np.linspace(0.01, 0.1, 100)
     stars = np.linspace(1.5, 3.0, 10)
 
-    def timed(spec: str, means: object, family: str = "bernoulli") -> float:
+    def timed(spec: str, means: npt.ArrayLike, family: str = "bernoulli") -> float:
         slow = spec == "ids" and np.size(means) > 10  # else it alone would take minutes
         return ours(spec, means=means, family=family, horizon=HORIZON // (20 if slow else 1))
 

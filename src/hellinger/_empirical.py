@@ -29,7 +29,7 @@ def _slopes(below: Floats, weights: Floats, gap: float, share: float) -> tuple[f
 
 @jit
 def divergence(below: Floats, weights: Floats, total: float, gap: float) -> float:
-    """K_inf at q = top − gap: bracketed Newton for the λ at the root of a falling slope; ``weights`` sum to ``total``."""
+    """K_inf at q = top − gap: Newton for the λ where a falling slope is 0; ``weights`` sum to ``total``."""
     first, _ = _slopes(below, weights, gap, 0.0)
     if gap == 0.0:
         return 0.0 if below.max() == 0.0 else math.inf
@@ -106,9 +106,8 @@ def least_gap(below: Floats, weights: Floats, total: float, radius: float) -> fl
         second += weights[i] * (below[i] - mean) * (below[i] - mean)
     left, right = 0.0, math.inf
     z = mean * math.sqrt(2.0 * radius * total / second) + radius
-    gap = 0.0
     for _ in range(200):
-        value, slope, gap = _tilted(below, weights, total, mean, mean / math.expm1(z))
+        value, slope, _mean = _tilted(below, weights, total, mean, mean / math.expm1(z))
         if value < radius:
             left = z
         else:

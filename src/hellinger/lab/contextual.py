@@ -16,7 +16,7 @@ from hellinger._spec import expand_spec, format_spec, parse_spec, split_specs
 from hellinger.errors import require, require_memory
 from hellinger.lab._block import Setting
 from hellinger.lab.datasets import load_problem
-from hellinger.lab.filtering import FILTERS, ModelChooser, require_filter, make_filter
+from hellinger.lab.filtering import FILTERS, ModelChooser, make_filter, require_filter
 from hellinger.lab.result import Result
 from hellinger.policies import PolicyLike, policy
 from hellinger.world.contextual import ContextualProblem, PagePlayer, PersonOracle, PersonPool

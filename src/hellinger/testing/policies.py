@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -118,20 +119,25 @@ def check_forgetting(policy: Policy) -> None:
     if not given:
         if policy.remembers or policy.rule.learns_prior:
             for key, (value, *_) in _FORGET.items():
-                refused(lambda key=key, value=value: make_policy(policy, **{key: value}), f"`{key}` must go with")
+                refused(partial(_forgetting, policy, key, value), f"`{key}` must go with")
         else:
-            assert make_policy(policy, window=7).remembers, "a policy that forgets must say that it remembers"
+            assert _forgetting(policy, "window", 7).remembers, "a policy that forgets must say that it remembers"
         return
     for key in given:
         usual, other, wrong = _FORGET[key]
-        played = [_swap(make_policy(policy, **{key: value})) for value in (usual, other)]
+        played = [_swap(_forgetting(policy, key, value)) for value in (usual, other)]
         assert policy.random or played[0] != played[1], f"changing {key} must change some choice"
         last = sum(played[0][-100:])
         followed = policy.random or last > 50
         assert followed, f"{policy.spec} must follow the best arm, but plays it {last} times in the last 100 rounds"
-        refused(lambda key=key, wrong=wrong: make_policy(policy, **{key: wrong}), key, f"{wrong:g}")
+        refused(partial(_forgetting, policy, key, wrong), key, f"{wrong:g}")
         second = next(each for each in _FORGET if each != key)
-        refused(lambda second=second: make_policy(policy, **{second: _FORGET[second][0]}), "one of window, discount")
+        refused(partial(_forgetting, policy, second, _FORGET[second][0]), "one of window, discount and detect")
+
+
+def _forgetting(policy: Policy, key: str, value: float) -> Policy:
+    arguments: dict[str, Any] = {key: value}
+    return make_policy(policy, **arguments)
 
 
 def _swap(policy: Policy) -> list[int]:
