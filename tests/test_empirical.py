@@ -12,6 +12,7 @@ from mpmath import mp, mpf
 from scipy.optimize import minimize
 
 from hellinger import families
+from hellinger._empirical import least_gap
 from hellinger.testing._suite import refused
 from hellinger.theory import empirical_upper, k_inf
 
@@ -73,6 +74,21 @@ def test_the_bound_solves_its_equation() -> None:
     for levels, counts, q in cases():
         radius = float(exact(levels, counts, q))
         assert empirical_upper(levels, radius, counts=counts) == pytest.approx(q, abs=1e-12)
+
+
+def test_a_bound_close_to_the_top_keeps_its_digits() -> None:
+    """The distance from the top, which is all that tells two such bounds apart, against 40-digit bisection."""
+    for levels, counts in (([0.0, 1.0], [1, 9]), ([0.1, 0.5, 1.0], [2, 3, 40]), ([0.3, 0.9, 0.99], [1, 1, 1])):
+        for radius in (0.3, 5.0):
+            low, high = mpf(-40), mpf(0)  # log(1 − q)
+            with mp.workdps(40):
+                for _ in range(60):
+                    middle = (low + high) / 2
+                    beyond = exact(np.array(levels), np.array(counts, float), 1 - mp.exp(middle)) > radius
+                    low, high = (middle, high) if beyond else (low, middle)
+                want = float(mp.exp(high))
+            below, weights = 1.0 - np.array(levels), np.array(counts, float)
+            assert least_gap(below, weights, weights.sum(), radius) == pytest.approx(want, rel=1e-12)
 
 
 def test_bernoulli_rewards_give_kl() -> None:

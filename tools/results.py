@@ -32,6 +32,7 @@ class Command(NamedTuple):
 COMMANDS = {
     "index": Command("index.py", 0.5),
     "lab": Command("lab.py", 2),
+    "lab_others": Command("lab.py --others", 1),
     "pool": Command("pool.py", 4),
     "models": Command("models.py", 2),
     "features": Command("features.py --parts made-up --seeds 3", 5),

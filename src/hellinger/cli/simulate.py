@@ -119,6 +119,10 @@ def simulate(
       hellinger simulate --problem upworthy --data ~/data --policies 'cold-start(groups=true),cold-start' --horizon 9000
 
     A policy knows counts alone, unless model=… gives it a model of people and items, or groups=true the items' groups.
+    Filters learn from all that anybody earned: latent-factors and pairwise; choose-model lets a bandit choose among
+    them and any policies.
+
+      hellinger simulate --problem synthetic --policies 'pairwise,choose-model(models=(latent-factors,cold-start))'
 
     synthetic: people and items made up (items, people, slots, memory, base, bias, cross, taste, seed).
     jester: jokes, every rating known (above, slots, memory). coat: coats that each person rated (least, slots, memory).

@@ -16,7 +16,7 @@ from hellinger._spec import expand_spec, format_spec, parse_spec, split_specs
 from hellinger.errors import require, require_memory
 from hellinger.lab._block import Setting
 from hellinger.lab.datasets import load_problem
-from hellinger.lab.filtering import FILTERS, ModelChooser, check_filter, make_filter
+from hellinger.lab.filtering import FILTERS, ModelChooser, make_filter, require_filter
 from hellinger.lab.result import Result
 from hellinger.policies import PolicyLike, policy
 from hellinger.world.contextual import ContextualProblem, PagePlayer, PersonOracle, PersonPool
@@ -55,7 +55,7 @@ class Contender(NamedTuple):
         """
         name, arguments = parse_spec(spec)
         if name in FILTERS:
-            check_filter(spec)
+            require_filter(spec)
             return cls(spec, "", filtering=spec)
         if name == CHOOSER:
             return cls._read_chooser(spec, arguments)

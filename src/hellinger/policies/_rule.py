@@ -50,6 +50,11 @@ class Rule(Component):
     family: Family
 
     @property
+    def pooled(self) -> bool:
+        """Whether a pool, and so the service, can rank by it: from counts, and more than one arm at a time."""
+        return not self.remembers
+
+    @property
     def separable(self) -> bool:
         """Whether ``_score`` gives an arm's index, from its counts (and the pseudo-counts, where learned)."""
         return self.learns_prior or not (self.random or self.relative or self.remembers)

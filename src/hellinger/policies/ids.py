@@ -30,6 +30,7 @@ class InformationDirected(_Parameters, Rule):
     __slots__ = ()
     random = True
     thorough = False
+    pooled = False  # it draws one arm, and no order of the others
 
     def _fill(self, sums: Floats, pulls: Floats, t: float, arms: float, rng: Any, out: Floats) -> None:
         for i in range(out.size):
@@ -46,16 +47,19 @@ def _regret_and_gain(sums: Floats, pulls: Floats, points: int) -> tuple[Floats, 
     """Each arm's expected regret, and what playing it is expected to tell about which arm is best, in nats."""
     arms = sums.size
     density, below, part = np.empty((arms, points)), np.empty((arms, points)), np.empty((arms, points))
+    rates, hits, misses = np.empty(points), np.empty(points), np.empty(points)
+    for k in range(points):
+        rates[k] = (k + 0.5) / points
+        hits[k], misses[k] = math.log(rates[k]), math.log1p(-rates[k])
     for i in range(arms):
         a, b = 1.0 + sums[i], 1.0 + pulls[i] - sums[i]
         most = -math.inf
         for k in range(points):
-            x = (k + 0.5) / points
-            density[i, k] = (a - 1.0) * math.log(x) + (b - 1.0) * math.log1p(-x)
+            density[i, k] = (a - 1.0) * hits[k] + (b - 1.0) * misses[k]
             most = max(most, density[i, k])
         total, mean = 0.0, 0.0
         for k in range(points):
-            x = (k + 0.5) / points
+            x = rates[k]
             density[i, k] = math.exp(density[i, k] - most)
             below[i, k] = total + 0.5 * density[i, k]
             part[i, k] = mean + 0.5 * density[i, k] * x
@@ -65,21 +69,25 @@ def _regret_and_gain(sums: Floats, pulls: Floats, points: int) -> tuple[Floats, 
             density[i, k] /= total
             below[i, k] = max(below[i, k] / total, 1e-300)
             part[i, k] /= total
-    chance, value = np.zeros(arms), 0.0
+    chance, own, value = np.zeros(arms), np.zeros(arms), 0.0
     known = np.zeros((arms, arms))  # mean of the second arm where the first is the best
+    lower = np.empty(arms)  # mean of an arm where it is below the rate
     for k in range(points):
         all_below = 1.0
         for i in range(arms):
             all_below *= below[i, k]
-        x = (k + 0.5) / points
+            lower[i] = part[i, k] / below[i, k]
         for i in range(arms):
             weight = density[i, k] / below[i, k] * all_below
             if weight <= 0.0:
                 continue
             chance[i] += weight
-            value += weight * x
-            for j in range(arms):
-                known[i, j] += weight * (x if i == j else part[j, k] / below[j, k])
+            value += weight * rates[k]
+            own[i] += weight * rates[k]
+            for j in range(arms):  # no branch, so that it vectorises
+                known[i, j] += weight * lower[j]
+    for i in range(arms):
+        known[i, i] = own[i]
     value /= chance.sum()
     regret, gain = np.empty(arms), np.zeros(arms)
     for j in range(arms):

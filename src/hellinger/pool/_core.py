@@ -57,8 +57,8 @@ class Core:
         model: models.ModelLike | None = None,
     ) -> None:
         self.policy = policies.policy(policy, family=family).ready(horizon)
-        scores = not self.policy.remembers
-        require(scores, "a pool's policy scores counts (its own window or half_life forget)", policy=self.policy.spec)
+        ranks = self.policy.rule.pooled
+        require(ranks, "a pool's policy ranks by counts (its own window or half_life forget)", policy=self.policy.spec)
         require(learn in ("auto", "given"), "learn is 'auto' or 'given'", learn=learn)
         require(ties in ("random", "oldest"), "ties is 'random' or 'oldest'", ties=ties)
         check_seed(seed)
