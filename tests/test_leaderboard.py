@@ -44,8 +44,11 @@ def test_everyone_plays_or_is_left_out_with_a_reason(contest: Contest, monkeypat
     if contest.name == "cold-start":
         assert all(each.rule.rising for each in playing)
         assert {"thompson", "imed"} <= left_out.keys()
-        assert all("every arm" in why for why in left_out.values())
-        assert len(lab._entrants(contest, problem, everyone=True)[0]) == len(policies.available())
+        assert "grows with the square of the arms" in left_out["ids"]
+        assert all("every arm" in why for name, why in left_out.items() if name != "ids")
+        everyone, refused = lab._entrants(contest, problem, everyone=True)
+        assert refused.keys() == {"ids"}
+        assert len(everyone) == len(policies.available()) - 1
     for name in left_out if contest.name != "cold-start" else ():
         with pytest.raises(ValueError, match=re.escape(left_out[name])):
             policies.policy(name, family=contest.family)

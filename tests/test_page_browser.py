@@ -589,6 +589,28 @@ def test_what_a_model_has_learned_is_shown_and_who_asked_is_not(browser: Any, tm
         watched.close()
 
 
+def test_the_best_items_are_shown(browser: Any, tmp_path: Path) -> None:
+    with serving(tmp_path, "--variants", "cold-start, ucb1") as service:
+        with hellinger.Client(service.url) as client:
+            client.add_items(f"i{n}" for n in range(12))
+            client.import_counts("before", [CountRow(f"i{n}", 500, 5 * n) for n in range(12)], variant="cold-start")
+            client.rank(3)
+        for width in (360, 1280):
+            watched = Watched(browser, service.url, viewport={"width": width, "height": 800})
+            page = watched.open()
+            page.select_option("#best-wanted", "5")
+            page.wait_for_selector("#best-rows tr:nth-child(5)", state="attached", timeout=60_000)
+            told = said(page.locator("#best-sentence").inner_text())
+            assert told.startswith("Not yet: 0 of 5 are certain to be among the best, with 95 % confidence;")
+            assert "may still be rewarded" in told
+            page.click("#best-which summary")
+            assert "i11" in page.locator("#best-rows tr").first.inner_text()
+            assert page.locator("#best-rows tr").count() == 5
+            assert serious(page) == []
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            watched.close()
+
+
 def test_what_groups_tell_is_shown(browser: Any, tmp_path: Path) -> None:
     with serving(tmp_path, "--variants", "cold-start, ucb1") as service:
         items = [{"id": f"i{n}", "group": ["news", f"story-{n // 4}"]} for n in range(60)]

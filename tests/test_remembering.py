@@ -11,6 +11,7 @@ import pytest
 from scipy import stats
 
 from hellinger import Bandit, Pool, families, policy, theory
+from hellinger.engine.specs import canonical
 from hellinger.errors import InputError
 from hellinger.lab import Changing, changing, simulate
 from hellinger.policies.constant_space import WORDS
@@ -121,6 +122,11 @@ def test_forgetting_is_checked() -> None:
             policy(spec)
     with pytest.raises(InputError, match="scores counts"):
         Pool("ucb1(window=9)")
+    with pytest.raises(InputError, match="does not grow with the square of the items. must hold, but got policy=.ids"):
+        Pool("ids")
+    for spec in ("ids", "ids(points=50, model=logistic)", "ucb1(window=9)"):
+        with pytest.raises(InputError, match="a pool's policy"):
+            canonical(spec)
     with pytest.raises(InputError, match="sees its reward"):
         simulate("exp3", means=[0.1, 0.2], horizon=10, batch=2)
     assert policy("ucb1(window=9)") != policy("ucb1") == policy("ucb1(window=none)")

@@ -7,6 +7,7 @@ from typing import Literal
 from hellinger._spec import format_spec, parse_spec
 from hellinger.ledger.modelled import split_model
 from hellinger.policies import Policy, policy
+from hellinger.pool.rankable import check_rankable
 
 __all__ = ["ORDERS", "canonical", "draws", "policy_of"]
 
@@ -24,6 +25,7 @@ def canonical(spec: str) -> str:
     if spec in ORDERS:
         return spec
     found, model = split_model(spec)
+    check_rankable(policy(found))
     if model is None:
         return found
     name, arguments = parse_spec(found)

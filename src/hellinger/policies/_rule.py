@@ -47,12 +47,15 @@ class Rule(Component):
     thorough: ClassVar[bool] = True
     """Every arm is played sooner or later, however little hope there is for it."""
 
+    few: ClassVar[bool] = False
+    """Its time and memory for a choice grow with the square of the arms: it is for a hundred of them, not for pools."""
+
     family: Family
 
     @property
     def pooled(self) -> bool:
-        """Whether a pool, and so the service, can rank by it: from counts, and more than one arm at a time."""
-        return not self.remembers
+        """Whether a pool, and so the service, can rank by it: from counts, and of very many items."""
+        return not (self.remembers or self.few)
 
     @property
     def separable(self) -> bool:

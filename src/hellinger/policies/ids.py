@@ -30,7 +30,7 @@ class InformationDirected(_Parameters, Rule):
     __slots__ = ()
     random = True
     thorough = False
-    pooled = False  # it draws one arm, and no order of the others
+    few = True
 
     def _fill(self, sums: Floats, pulls: Floats, t: float, arms: float, rng: Any, out: Floats) -> None:
         for i in range(out.size):

@@ -24,6 +24,7 @@ from hellinger.pool._membership import Membership
 from hellinger.pool._store import Floats, ItemStore, Slots
 from hellinger.pool._tags import TagSets
 from hellinger.pool.departures import Departure, Leaving, Reason
+from hellinger.pool.rankable import check_rankable
 from hellinger.pool.rows import Answer, plain
 from hellinger.pool.window import Window
 
@@ -56,9 +57,7 @@ class Core:
         weighted: bool = False,
         model: models.ModelLike | None = None,
     ) -> None:
-        self.policy = policies.policy(policy, family=family).ready(horizon)
-        ranks = self.policy.rule.pooled
-        require(ranks, "a pool's policy ranks by counts (its own window or half_life forget)", policy=self.policy.spec)
+        self.policy = check_rankable(policies.policy(policy, family=family).ready(horizon))
         require(learn in ("auto", "given"), "learn is 'auto' or 'given'", learn=learn)
         require(ties in ("random", "oldest"), "ties is 'random' or 'oldest'", ties=ties)
         check_seed(seed)

@@ -10,6 +10,8 @@ from hellinger.serve.models.fields import Body, Name
 
 __all__ = [
     "AllocationBody",
+    "BestAnswer",
+    "BestItemRow",
     "CalibrationRow",
     "EffectRow",
     "EndBody",
@@ -422,6 +424,40 @@ class GroupsAnswer(BaseModel):
     """What an experiment's variants have learned of groups; only those that learn from them."""
 
     variants: list[GroupedVariantRow]
+
+
+class BestItemRow(BaseModel):
+    """An item that is among the best, or may be."""
+
+    id: str
+    certain: bool = Field(description="Whether it is surely among the best, or at most `epsilon` below them.")
+    impressions: float
+    worth: float = Field(description="What these count by where they were shown.")
+    rewards: float
+    unsettled: float = Field(description="Of the impressions, how many may still be rewarded, at most.")
+    rate: float | None = Field(description="Rewards for what the impressions are worth.")
+    low: float = Field(description="Bounds of its rate, valid for all items at all times together.")
+    high: float
+
+
+class BestAnswer(BaseModel):
+    """How sure the best items of an experiment are."""
+
+    state: Literal["found", "open", "few", "refused"] = Field(
+        description="The best are certain; not all are yet; there are no more items than wanted; nothing can be said."
+    )
+    sentence: str
+    notes: list[str] = Field(description="What is taken for granted here, or was left out.")
+    k: int
+    delta: float
+    epsilon: float
+    variants: list[str] = Field(description="Whose impressions are counted.")
+    items: int = Field(description="Items that may be shown.")
+    certain: int = Field(description="Items that are surely among the best.")
+    contending: int = Field(description="Items that may be among the best or not.")
+    impressions: float
+    unsettled: float = Field(description="Of the impressions, how many may still be rewarded, at most.")
+    best: list[BestItemRow] = Field(description="The certain ones first, then by rate: as many as wanted.")
 
 
 class SelfCheckRow(BaseModel):
