@@ -53,6 +53,8 @@ COMMANDS = {
     "widths": Command("widths.py", 0.1),
     "power": Command("power.py 10 30", 5),
     "evaluate": Command("evaluate.py", 12),
+    "shadows": Command("shadows.py", 4),
+    "ranking_log": Command("ranking_log.py", 2),
     "exploration": Command("exploration.py --rankings 1500 --runs 8", 2),
     "false_alarms": Command("false_alarms.py", 20),
     "ads": Command(f"ads.py {os.environ.get('ADS', 'ads_ctr.csv')}", 5, named=True),

@@ -34,6 +34,7 @@ Learning = Literal["auto", "given"]
 Ties = Literal["random", "oldest"]
 
 EVERYTHING = np.empty(0, np.bool_)
+NOWHERE: Slots = np.empty(0, np.int64)
 NOBODY: tuple[Any, ...] = ()
 _MASK = (1 << 62) - 1
 
@@ -109,14 +110,14 @@ class Core:
         self._checks = Checks(self.policy.family)
         self._checks.weighted = weighted
         self._answer = Answer(1, 0)
-        self._left_out, self._tag_filter = 0, False
-        """Of the last ranking: excluded items in its last tie, and whether tags were asked for."""
+        self._tag_filter = False
+        """Whether the last ranking was asked for tags."""
         if rule.learns_prior:
             self._set_prior(Prior())
         elif self._context is not None and learn == "auto":
             self._due = next_fit(0.0)
         if not self._reason:
-            tail = EVERYTHING, 0, False, self._answer.slots, self._answer.rows
+            tail = EVERYTHING, NOWHERE, 0, False, self._answer.slots, self._answer.rows
             self._merge = entry(_merge.merge, rule, self._store.state, self._members.table, 0.0, *tail)
 
     def __len__(self) -> int:
@@ -146,26 +147,20 @@ class Core:
             if type(seed) is not int:
                 check_seed(seed)
             seed = int(seed) & _MASK
-        store = self._store
-        allowed = EVERYTHING
-        if tags is not None:
-            allowed = self._tags.having(tags)
-        self._left_out = 0
+        allowed = EVERYTHING if tags is None else self._tags.having(tags)
+        excluded = NOWHERE if exclude is NOBODY else self._known(exclude)
         self._tag_filter = tags is not None and among is None
-        if exclude is NOBODY:
-            return self._best_of(allowed, among, seed, context)
-        flags, places = store.state.items["excluded"], self._known(exclude)
-        flags[places] = 1
-        try:
-            best = self._best_of(allowed, among, seed, context)
-        finally:
-            flags[places] = 0
-        if among is None and store.grouped and best[0]:
-            # now: when the ranking has been counted, indices are others
-            score, wanted, tied = self._answer.last_tie(best[0])
-            if tied > wanted:
-                there = np.unique(places[store.items["hidden"][places] == 0])  # an id may be given twice
-                self._left_out = int(np.count_nonzero(self._values(there) == score))
+        tie = OLDEST if self.ties == "oldest" else self._stream + self._version if seed is None else seed
+        if among is None and self._store.grouped:
+            best = self._merged(allowed, excluded, tie)
+        else:
+            flags = self._store.state.items["excluded"]
+            flags[excluded] = 1
+            try:
+                best = self._scanned(allowed, among, seed, tie, context)
+            finally:
+                flags[excluded] = 0
+        self._answer.found = best[0]
         return best
 
     def _last_tie(self) -> int:
@@ -173,36 +168,38 @@ class Core:
         found = self._answer.found
         if not found or self.ties == "oldest":
             return min(found, 1)
-        if self._tag_filter and self._store.grouped:
-            _, places, tied = self._answer.last_tie(found)
-            if tied > places:
-                return 0  # to count those with the tags would take as long as the tie is large
-        return self._answer.tied - self._left_out
+        if self._tag_filter and self._store.grouped and self._answer.tied > self._answer.places_of_last(found):
+            return 0  # to count those with the tags would take as long as the tie is large
+        return self._answer.tied
 
-    def _best_of(
+    def _merged(self, allowed: npt.NDArray[np.bool_], excluded: Slots, tie: int) -> tuple[int, bool]:
+        if self._rounds >= self._check_at:
+            self._check_declared()
+        store, answer = self._store, self._answer
+        rule, prior, named = self.policy.rule, self._members.table, store.ids.names is not None
+        best: tuple[int, bool] = self._merge(
+            rule, store.state, prior, self._t, allowed, excluded, tie, named, answer.slots, answer.rows
+        )
+        return best
+
+    def _scanned(
         self,
         allowed: npt.NDArray[np.bool_],
         among: Names | None,
         seed: int | None,
+        tie: int,
         context: models.Features | None,
     ) -> tuple[int, bool]:
         store = self._store
         st, named = store.state, store.ids.names is not None
-        tie = OLDEST if self.ties == "oldest" else self._stream + self._version if seed is None else seed
         out, rows = self._answer.slots, self._answer.rows
         best: tuple[int, bool]
-        if among is None and store.grouped:
-            if self._rounds >= self._check_at:
-                self._check_declared()
-            rule, prior = self.policy.rule, self._members.table
-            best = self._merge(rule, st, prior, self._t, allowed, tie, named, out, rows)
-        elif among is None and self._context is not None and self._context.prunes:
+        if among is None and self._context is not None and self._context.prunes:
             best = self._context.best(st, context, self._t, allowed, tie, named, out, rows)
         else:
             slots = np.arange(len(store)) if among is None else np.unique(self._places(among))
             values = self._values(slots, seed, context)
             best = _scan.select(st, self._scale, slots, values, allowed, tie, named, out, rows)
-        self._answer.found = best[0]
         return best
 
     def _check_declared(self) -> None:

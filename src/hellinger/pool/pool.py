@@ -255,6 +255,14 @@ class Pool(Core, Generic[IdT]):
         except ValueError:
             return False
 
+    def offering(self, ids: Names[IdT]) -> npt.NDArray[np.bool_]:
+        """Whether each of these :meth:`offers`."""
+        items = self._store.state.items
+        places = self._store.ids.positions(items, ids)
+        here = places >= 0
+        here[here] = items["hidden"][places[here]] == 0
+        return here
+
     def blank(self) -> Pool[IdT]:
         """A pool of the same kind with the same items, hidden ones and ages included, none ever shown."""
         window = self._window
