@@ -17,8 +17,9 @@ from hellinger import cli, evaluate
 from hellinger.engine.draws import Draws
 from hellinger.engine.exploring import Exploring, Listed
 from hellinger.errors import InputError
-from hellinger.evaluate.logs import LogFile, survey
+from hellinger.evaluate.logs import LogFile
 from hellinger.evaluate.study import evaluate_log
+from hellinger.evaluate.survey import survey
 from hellinger.experiment._mixture import UP
 from hellinger.serve.export import SCHEMA
 

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from hellinger import cli
 from hellinger.client import CheckedVariants, Client, Feedback
-from hellinger.evaluate.logs import LogPart, VariantColumns
+from hellinger.evaluate.parts import LogPart, VariantColumns
 from hellinger.evaluate.selfcheck import HEAVIEST, SelfChecks, check_file
 from hellinger.ledger import recovery
 from hellinger.ledger.snapshot import encode

@@ -16,8 +16,10 @@ from hellinger.evaluate.estimate import Estimate, disagreement
 from hellinger.evaluate.evaluator import ESTIMATORS, Evaluator
 from hellinger.evaluate.forecast import PATIENCE, Exploration, NearTies, forecast, near_ties
 from hellinger.evaluate.learning import Replayed, play_log
-from hellinger.evaluate.logs import LogFile, LogPart, Survey, survey
+from hellinger.evaluate.logs import LogFile
+from hellinger.evaluate.parts import LogPart
 from hellinger.evaluate.selfcheck import SelfCheck, SelfChecks
+from hellinger.evaluate.survey import Survey, survey
 from hellinger.evaluate.targets import Target, Variant, Wanted, read_target, uniform
 from hellinger.policies import policy
 

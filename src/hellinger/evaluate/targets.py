@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from hellinger.errors import require
-from hellinger.evaluate.logs import LogPart, Survey, read_items
+from hellinger.errors import InputError, needs_extra, require
+from hellinger.evaluate.parts import LogPart
+from hellinger.evaluate.survey import Survey
 
 __all__ = ["ChanceTable", "Order", "Target", "Variant", "Wanted", "read_target", "uniform"]
 
@@ -138,7 +139,7 @@ def uniform(log: Survey) -> ChanceTable:
 
 def read_target(path: str | Path, log: Survey) -> Order | ChanceTable:
     """A policy from a table of scores or chances."""
-    frame = read_items(path)
+    frame = _read_items(path)
     codes = {name: code for code, name in enumerate(log.names)}
     name = Path(path).name
     items: Sequence[str] = frame["item"].to_list()
@@ -161,3 +162,30 @@ def read_target(path: str | Path, log: Survey) -> Order | ChanceTable:
     whole = float(table.sum(axis=0).max())
     require(whole <= 1.0 + 1e-6, "the chances of a position add up to at most 1", sum=whole)
     return ChanceTable(name, table)
+
+
+def _read_items(path: str | Path) -> Any:
+    """A table of items: the columns ``item`` and ``score``, or ``item``, ``chance`` and perhaps ``position``."""
+    with needs_extra("lab"):
+        import polars as pl
+    file = Path(path)
+    if not file.is_file():
+        raise InputError(f"scores must be a CSV with the columns item and score, but there is no file {str(path)!r}")
+    try:
+        frame = pl.read_csv(
+            file, schema_overrides={"item": pl.String, "item_id": pl.String}, infer_schema_length=10_000
+        )
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise InputError(f"{str(path)!r} cannot be read: {str(error).splitlines()[0]}") from None
+    if "item_id" in frame.columns and "item" not in frame.columns:
+        frame = frame.rename({"item_id": "item"})
+    if "item" not in frame.columns or not {"score", "chance"} & set(frame.columns):
+        raise InputError(
+            f"scores must have the columns item and score, or item, position and chance, but {str(path)!r} has "
+            f"{', '.join(frame.columns)}"
+        )
+    value = "score" if "score" in frame.columns else "chance"
+    numbers = frame[value].cast(pl.Float64, strict=False)
+    bad = int(numbers.is_null().sum()) + int((~numbers.fill_null(0.0).is_finite()).sum())
+    require(bad == 0, f"every {value} is a number", rows_that_are_not=bad)
+    return frame.with_columns(numbers.alias(value))
