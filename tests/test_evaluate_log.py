@@ -165,6 +165,54 @@ def test_items_are_there_from_first_to_last(tmp_path: Path) -> None:
     assert study.fixed[0].estimates[0].mean_weight == pytest.approx(5 / 6 / 0.5)
 
 
+def turnover(rankings: int, seed: int, lasts: int = 400) -> list[dict[str, Any]]:
+    """An export of all random rankings, where 10 of 50 items are there at a time: each for so many rankings."""
+    rng = np.random.default_rng(seed)
+    given = rows(rankings, seed, share=1.0)
+    for number in range(rankings):
+        there = number // (lasts // 10) + np.arange(10)
+        for row, item in zip(given[3 * number :], rng.permutation(there)[:3].tolist(), strict=False):
+            row |= {"item": f"item-{item}", "k": 3, "eligible": 10, "propensity": 0.1}
+    return given
+
+
+@pytest.mark.parametrize("logged", [True, False])
+def test_uniform_is_among_the_items_that_could_be_shown(tmp_path: Path, logged: bool) -> None:
+    """49 items come and go, ten at a time: uniform's chance is a tenth, and the log, which is uniform, supports it."""
+    given = turnover(1600, seed=5)
+    frame = pl.DataFrame(given, schema=SCHEMA)
+    frame = frame if logged else frame.drop("k", "eligible", "filtered")
+    frame.write_parquet(tmp_path / "log.parquet")
+    study = evaluate_log(tmp_path / "log.parquet", policies=["uniform"])
+    assert study.survey.items == 49
+    (answer,) = study.fixed
+    earned = sum(row["reward"] for row in given) / 1600
+    for each in answer.estimates:
+        if each.estimator not in ("dm", "position_based"):
+            assert "never shown" not in each.refusal
+            assert not (logged and each.refusal)
+            assert each.mean_weight == pytest.approx(1.0, abs=1e-9 if logged else 0.1)
+            assert each.unsupported == 0.0
+            assert each.value == pytest.approx(earned, rel=1e-6 if logged and "ips" in each.estimator else 0.1)
+    assert study.survey.eligible.mean() == pytest.approx(10, abs=1e-9 if logged else 0.5)
+    assert any("how many items could have been shown is not logged of 1,600" in note for note in study.notes) != logged
+
+
+def test_the_forecast_counts_what_could_be_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = pl.DataFrame(turnover(600, seed=6), schema=SCHEMA)
+    frame.write_parquet(tmp_path / "log.parquet")
+    (tmp_path / "scores.csv").write_text("item,score\n" + "".join(f"item-{i},{i}\n" for i in range(20)))
+    asked = []
+
+    def forecast(**given: Any) -> Any:
+        asked.append(given["items"])
+        return evaluate.forecast(**given)
+
+    monkeypatch.setattr("hellinger.evaluate.study.forecast", forecast)
+    evaluate_log(tmp_path / "log.parquet", scores=[tmp_path / "scores.csv"])
+    assert asked == [10]
+
+
 def test_chances_by_item_and_position(tmp_path: Path) -> None:
     lines = ["item_id,position,click,propensity_score"]
     lines += [f"{i % 4},{1 + i % 2},{int(i % 5 == 0)},0.25" for i in range(400)]

@@ -75,7 +75,8 @@ def part(seed: int, name: str, count: int) -> tuple[LogPart, dict[str, float]]:
     mixed = split * columns["one"].chance + (1 - split) * columns["two"].chance
     none = np.zeros(shown.size, bool)
     starts = np.arange(0, shown.size, PLACES)
-    return LogPart(starts, np.zeros(count, np.int64), shown, position + 1, reward, mixed, none, none, columns), truth
+    at, eligible = np.zeros(count, np.int64), np.full(count, float(ITEMS))
+    return LogPart(starts, at, shown, position + 1, reward, mixed, none, none, columns, eligible), truth
 
 
 @pytest.mark.parametrize("name", PAIRS)

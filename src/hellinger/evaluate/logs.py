@@ -135,6 +135,8 @@ class LogFile:
         chosen.append(chance.alias("propensity"))
         for old, new in (("random", "drawn"), ("explored", "explored")):
             chosen.append((pl.col(old) if old in self._columns else pl.lit(False)).alias(new))
+        eligible = pl.col("eligible") if "eligible" in self._columns else pl.lit(None)
+        chosen.append(eligible.cast(pl.Float64).alias("eligible"))
         chosen.append(self._time())
         frame = self._frame.select(chosen)
         if self.kind == "Open Bandit":  # a row is an impression of its own
@@ -189,6 +191,7 @@ class LogFile:
             frame["drawn"].fill_null(False).to_numpy(),
             frame["explored"].fill_null(False).to_numpy(),
             _variants(frame) if self.retraced else {},
+            frame["eligible"].fill_null(float("nan")).to_numpy()[first],
         )
 
 

@@ -43,6 +43,8 @@ class LogPart(NamedTuple):
     """Whether the row's place was given to one of the items that follow."""
     variants: dict[str, VariantColumns]
     """Of a log gone through again: the variants that shared the traffic."""
+    eligible: Floats
+    """How many items each ranking could have shown; NaN where it is not known."""
 
     @property
     def sizes(self) -> Ints:
@@ -64,4 +66,5 @@ class LogPart(NamedTuple):
             name: VariantColumns(found.share[rows], found.chance[rows], found.own[rows])
             for name, found in self.variants.items()
         }
-        return LogPart(first - first[0], self.at[begin:end], *columns, self.explored[rows], variants)
+        of_rankings = self.eligible[begin:end]
+        return LogPart(first - first[0], self.at[begin:end], *columns, self.explored[rows], variants, of_rankings)

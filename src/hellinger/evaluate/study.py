@@ -20,7 +20,7 @@ from hellinger.evaluate.logs import LogFile
 from hellinger.evaluate.parts import LogPart
 from hellinger.evaluate.selfcheck import SelfCheck, SelfChecks
 from hellinger.evaluate.survey import Survey, survey
-from hellinger.evaluate.targets import Target, Variant, Wanted, read_target, uniform
+from hellinger.evaluate.targets import Target, Uniform, Variant, Wanted, read_target
 from hellinger.policies import policy
 
 __all__ = ["FixedAnswer", "Study", "evaluate_log"]
@@ -148,7 +148,7 @@ class _Run:
         self, target: Target, log: Survey, looks: Floats | None, alpha: float, cut: float, *, share: float = 0.0
     ) -> None:
         self.target, self._log, self._looks, self._alpha = target, log, looks, alpha
-        largest = max(1.0, target.most / log.least)
+        largest = max(1.0, target.heaviest(log))
         if share > 0.0:  # its own part of the traffic is in every propensity
             largest = max(1.0, min(largest, 1.0 / share))
         names = [name for name in ESTIMATORS if name != "position_based"]
@@ -183,7 +183,7 @@ class _Run:
             return
         ranking = part.ranking[kept]
         reward, weight = part.reward[kept], wanted.chance[kept] / part.propensity[kept]
-        predicted, ahead = self._predictions(part, wanted, model) if self.target.predicts else (reward, reward)
+        predicted, ahead = self._predictions(part, wanted, before, model) if self.target.predicts else (reward, reward)
         for name, evaluator in self._evaluators.items():
             if name in _MODELLED:
                 if self._blocks:  # before, the model knows nothing
@@ -196,10 +196,10 @@ class _Run:
         for row, values in enumerate((np.ones(weight.size), weight, weight * weight)):
             self._place[row] += np.bincount(position, values, self._place.shape[1])
 
-    def _predictions(self, part: LogPart, wanted: Wanted, model: _Model) -> tuple[Floats, Floats]:
+    def _predictions(self, part: LogPart, wanted: Wanted, before: int, model: _Model) -> tuple[Floats, Floats]:
         rates, looks = model.rates(), model.at(part.position)
         if wanted.items is None:
-            ahead = self.target.average(rates, part.position) * looks
+            ahead = self.target.average(rates, part, before) * looks
         else:
             ahead = np.where(wanted.items >= 0, rates[wanted.items], 0.0) * looks
         most = self._log.most
@@ -253,7 +253,7 @@ class _Run:
             difference=wish,
             overlap=min(overlap, 1.0),
             places=places,
-            items=log.items,
+            items=max(round(float(log.eligible.mean())), 1),
             daily=log.rankings / log.days if log.days > 0.0 else 0.0,
             following=following,
             next_items=NEXT,
@@ -312,7 +312,7 @@ def evaluate_log(
     looks = found.looks()
     targets: list[Target] = [read_target(table, found) for table in scores]
     if len(learning) < len(policies):
-        targets.append(uniform(found))
+        targets.append(Uniform(found))
     steps = found.rankings + (seeds * len(learning) * found.rankings)
     model = _Model(found.items, looks, found.slots)
     runs = [_Run(target, found, looks, alpha, cut) for target in targets]
@@ -338,7 +338,8 @@ def evaluate_log(
     if learning:
         learned, note = _played(learning, kept, found, looks, seeds, seed, alpha, resume, progress, steps)
         notes.append(note)
-    drawn = float(rates.mean() * (1.0 if looks is None else looks.mean()))
+    # what a place drawn at random earns: an item counts for as long as it was there
+    drawn = float(np.average(rates, weights=found.gone - found.born + 1) * (1.0 if looks is None else looks.mean()))
     # what follows the last place is as good as the items next to the best by their rates
     next_best = np.sort(rates)[::-1][found.slots : found.slots + NEXT]
     following = float(next_best.mean()) * drawn / float(rates.mean()) if next_best.size and rates.mean() > 0 else None

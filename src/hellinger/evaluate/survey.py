@@ -52,6 +52,12 @@ class Survey:
     born: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     """The ranking in which each item was first and last shown."""
     gone: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    eligible: Floats = field(default_factory=lambda: np.zeros(0))
+    """How many items each ranking could have shown: as logged, else as many as are there by their impressions."""
+    counted: int = 0
+    """Rankings of which it is not logged how many items they could have shown."""
+    least_even: float = 1.0
+    """The least propensity as a multiple of an even chance among the items that a ranking could have shown."""
 
     @property
     def items(self) -> int:
@@ -84,12 +90,22 @@ class Survey:
             found.append(
                 "it was made by an older version: propensities are given the order of ties, whose chance is not used"
             )
+        if self.kind == "export" and self.counted:
+            found.append(
+                f"how many items could have been shown is not logged of {self.counted:,} rankings: those between their "
+                "first and last impression are counted, a few too little"
+            )
         if self.kind == "export" and self.rows:
             found.append(
                 "which items could have been shown is not logged: an item is taken to be there from its first to its "
                 "last impression, whatever filters a request had"
             )
         return found
+
+    def there(self, number: Ints) -> Ints:
+        """How many items are there at rankings of these numbers: between their first and their last impression."""
+        begun = np.searchsorted(np.sort(self.born), number, side="right")
+        return np.asarray(begun - np.searchsorted(np.sort(self.gone), number, side="left"))
 
     def looks(self) -> Floats | None:
         """The chance of a look at each position relative to the first, from rankings drawn at random, if these suffice.
@@ -114,6 +130,8 @@ def survey(log: LogFile) -> Survey:
     born: dict[int, int] = {}
     gone = np.zeros(0, np.int64)
     earned, shown = np.zeros(0), np.zeros(0)
+    eligible: list[Floats] = []
+    lowest: list[Floats] = []
     for part in log.parts():
         if not out.rankings:
             out.begin = int(part.at[0])
@@ -126,6 +144,8 @@ def survey(log: LogFile) -> Survey:
         out.certain += int((part.propensity == 1.0).sum())
         if known.any():
             least = min(least, float(part.propensity[known].min()))
+        eligible.append(np.maximum(part.eligible, sizes))  # NaN stays
+        lowest.append(np.minimum.reduceat(np.where(known, part.propensity, np.inf), part.first))
         most = max(most, float(part.reward.max()))
         number = np.repeat(np.arange(out.rankings, out.rankings + part.first.size), sizes)
         items, where = np.unique(part.item, return_index=True)
@@ -153,4 +173,11 @@ def survey(log: LogFile) -> Survey:
     out.least = least if np.isfinite(least) else 1.0
     out.born = np.array([born[item] for item in range(len(log.names))], np.int64)
     out.gone, out.drawn_rewards, out.drawn_rows = gone, earned, shown
+    if log.kind == "Open Bandit":  # whose items are the same throughout
+        out.born[:], out.gone[:] = 0, out.rankings - 1
+    logged = np.concatenate(eligible)
+    out.counted = int(np.isnan(logged).sum())
+    out.eligible = np.where(np.isnan(logged), out.there(np.arange(logged.size)), logged)
+    even = float((out.eligible * np.concatenate(lowest)).min())
+    out.least_even = even if np.isfinite(even) else 1.0
     return out

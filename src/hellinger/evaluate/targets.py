@@ -13,7 +13,7 @@ from hellinger.errors import InputError, needs_extra, require
 from hellinger.evaluate.parts import LogPart
 from hellinger.evaluate.survey import Survey
 
-__all__ = ["ChanceTable", "Order", "Target", "Variant", "Wanted", "read_target", "uniform"]
+__all__ = ["ChanceTable", "Order", "Target", "Uniform", "Variant", "Wanted", "read_target"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -34,16 +34,17 @@ class Target(Protocol):
     """A policy that stands still."""
 
     name: str
-    most: float
-    """The largest chance that it gives anything."""
     predicts: bool
     """Whether what it would show is known, and not only with what chance it shows what was shown."""
 
     def wanted(self, part: LogPart, before: int) -> Wanted:
         """What it would have shown on these rankings, of which there were so many before."""
 
-    def average(self, rates: Floats, position: Ints) -> Floats:
+    def average(self, rates: Floats, part: LogPart, before: int) -> Floats:
         """The mean rate of what it would show at each row's position; only of a policy that draws."""
+
+    def heaviest(self, log: Survey) -> float:
+        """What no weight of it can be above, if no propensity is below the least of the log."""
 
 
 class Order:
@@ -52,7 +53,6 @@ class Order:
     An item is taken to be there from the first to the last ranking that shows it.
     """
 
-    most = 1.0
     predicts = True
 
     def __init__(self, name: str, scores: Floats, log: Survey) -> None:
@@ -85,9 +85,13 @@ class Order:
             places[top] = 0
         return Wanted((items == part.item).astype(float), position, items)
 
-    def average(self, rates: Floats, position: Ints) -> Floats:
+    def average(self, rates: Floats, part: LogPart, before: int) -> Floats:
         """Not asked for."""
         raise NotImplementedError
+
+    def heaviest(self, log: Survey) -> float:
+        """Of a place that it is sure of."""
+        return 1.0 / log.least
 
 
 class ChanceTable:
@@ -98,7 +102,6 @@ class ChanceTable:
     def __init__(self, name: str, table: Floats) -> None:
         self.name = name
         self._table = table
-        self.most = float(table.max())
 
     def wanted(self, part: LogPart, before: int) -> Wanted:
         """Each row's chance."""
@@ -106,16 +109,44 @@ class ChanceTable:
         chance = np.where(inside, self._table[part.item, np.minimum(part.position, self._table.shape[1]) - 1], 0.0)
         return Wanted(chance, None, None)
 
-    def average(self, rates: Floats, position: Ints) -> Floats:
+    def average(self, rates: Floats, part: LogPart, before: int) -> Floats:
         """The mean rate at each position."""
         means = np.append(rates @ self._table, 0.0)
-        return np.asarray(means[np.minimum(position - 1, self._table.shape[1])])
+        return np.asarray(means[np.minimum(part.position - 1, self._table.shape[1])])
+
+    def heaviest(self, log: Survey) -> float:
+        """Of the largest chance."""
+        return float(self._table.max()) / log.least
+
+
+class Uniform:
+    """Every item that a ranking could have shown with the same chance, at every position."""
+
+    name = "uniform"
+    predicts = True
+
+    def __init__(self, log: Survey) -> None:
+        self._log = log
+
+    def wanted(self, part: LogPart, before: int) -> Wanted:
+        """One over how many there were."""
+        eligible = self._log.eligible[before : before + part.first.size]
+        return Wanted(np.repeat(1.0 / eligible, part.sizes), None, None)
+
+    def average(self, rates: Floats, part: LogPart, before: int) -> Floats:
+        """The mean rate of those that are there by their impressions."""
+        log, number = self._log, np.arange(before, before + part.first.size)
+        begun, ended = _before(log.born, rates, number + 1), _before(log.gone, rates, number)
+        return np.asarray(np.repeat((begun - ended) / log.there(number), part.sizes))
+
+    def heaviest(self, log: Survey) -> float:
+        """Of the least propensity, relative to an even chance."""
+        return 1.0 / log.least_even
 
 
 class Variant:
     """A variant that shared the traffic, as it was at each ranking; from a log gone through again."""
 
-    most = 1.0
     predicts = False
 
     def __init__(self, variant: str) -> None:
@@ -127,14 +158,20 @@ class Variant:
         columns = part.variants.get(self._variant)
         return Wanted(np.full(part.item.size, np.nan) if columns is None else columns.chance, None, None)
 
-    def average(self, rates: Floats, position: Ints) -> Floats:
+    def average(self, rates: Floats, part: LogPart, before: int) -> Floats:
         """Not asked for."""
         raise NotImplementedError
 
+    def heaviest(self, log: Survey) -> float:
+        """Of a place that it is sure of."""
+        return 1.0 / log.least
 
-def uniform(log: Survey) -> ChanceTable:
-    """Every item of the log with the same chance, everywhere."""
-    return ChanceTable("uniform", np.full((log.items, log.slots), 1.0 / log.items))
+
+def _before(ends: Ints, rates: Floats, number: Ints) -> Floats:
+    """The sum of the rates of all items whose end is before each number."""
+    order = np.argsort(ends)
+    upto = np.concatenate([[0.0], np.cumsum(rates[order])])
+    return np.asarray(upto[np.searchsorted(ends[order], number)])
 
 
 def read_target(path: str | Path, log: Survey) -> Order | ChanceTable:
