@@ -22,6 +22,7 @@ from hellinger.evaluate.study import evaluate_log
 from hellinger.evaluate.survey import survey
 from hellinger.experiment._mixture import UP
 from hellinger.serve.export import SCHEMA
+from hellinger.world.tops import ItemLists, Tops
 
 ROOTS = Path(__file__).resolve().parents[1:]
 DATA = next((root / "shared" / "data" for root in ROOTS if (root / "shared" / "data").is_dir()), Path("nowhere"))
@@ -91,7 +92,7 @@ def test_a_survey_says_what_a_log_is_like(folder: Path) -> None:
     assert found.least == pytest.approx(0.5 / 6)
     assert found.days == pytest.approx(3999 / 1440)
     assert found.looks() == pytest.approx(LOOKS, abs=0.08)
-    assert any("could have been shown is not logged" in each for each in found.lacks)
+    assert any("which items there were is not in the log" in each for each in found.lacks)
 
 
 def test_an_order_by_scores_is_evaluated(folder: Path) -> None:
@@ -211,6 +212,128 @@ def test_the_forecast_counts_what_could_be_shown(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr("hellinger.evaluate.study.forecast", forecast)
     evaluate_log(tmp_path / "log.parquet", scores=[tmp_path / "scores.csv"])
     assert asked == [10]
+
+
+def plain_tops(order: list[int], there: set[int], k: int, exclude: list[int], among: list[int] | None) -> list[int]:
+    kept = [item for item in order if item in there and item not in exclude]
+    return [item for item in kept if among is None or item in among][:k]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_tops_are_those_of_a_search_through_all(seed: int) -> None:
+    """Items come and go, some have no score, rankings have filters and are of unequal length, parts are of any size."""
+    rng = np.random.default_rng(seed)
+    items, rankings, slots = int(rng.integers(1, 40)), 120, 5
+    born = rng.integers(0, rankings, items)
+    gone = np.minimum(born + rng.integers(0, 60, items), rankings - 1)
+    best = rng.permutation(items)[: max(1, items - 3)]
+    tops = Tops(best, born, gone, slots)
+    for _again in range(2):
+        before = 0
+        while before < rankings:
+            count = min(int(rng.integers(1, 30)), rankings - before)
+            sizes = rng.integers(1, slots + 1, count)
+            first = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+            item = rng.integers(0, items, int(sizes.sum()))
+            position = np.concatenate([np.arange(1, size + 1) for size in sizes])
+            lists, given = [], []
+            for chance in (0.4, 0.3):
+                has = rng.random(count) < chance
+                drawn = [rng.integers(0, items, rng.integers(0, 8)) if one else np.zeros(0, np.int64) for one in has]
+                ends = np.concatenate([[0], np.cumsum([each.size for each in drawn])])
+                lists.append(ItemLists(has, ends, np.concatenate(drawn)))
+                given.append([each.tolist() if one else None for one, each in zip(has, drawn, strict=True)])
+            where, there = tops.follow(before, first, item, position, *lists)
+            for number in range(count):
+                now = before + number
+                present = {i for i in range(items) if born[i] <= now <= gone[i]}
+                top = plain_tops(best.tolist(), present, slots, given[0][number] or [], given[1][number])
+                for row in range(first[number], first[number] + sizes[number]):
+                    place = top.index(item[row]) + 1 if item[row] in top else 0
+                    assert where[row] == (place if place <= sizes[number] else 0)
+                    assert there[row] == (top[position[row] - 1] if position[row] <= len(top) else -1)
+            before += count
+
+
+def filtered_log() -> list[dict[str, Any]]:
+    """All six items are drawn, but half of the rankings leave out the best one, and others are filtered otherwise."""
+    rng = np.random.default_rng(7)
+    given = rows(4200, seed=7, share=1.0)
+    for number in range(4200):
+        some = np.arange(6)
+        asked: dict[str, Any] = {"filtered": True, "cut": False}
+        if number < 2000:
+            asked["filtered"] = False
+        elif number < 3000:
+            asked["exclude"], some = ["item-0", "never shown"], np.arange(1, 6)
+        elif number < 4000:
+            asked["among"], some = ["item-5", "item-1", "item-2", "item-4"], np.array([1, 2, 4, 5])
+        elif number < 4100:
+            asked["tags"], some = ["new"], np.array([2, 3, 4])
+        else:
+            asked |= {"exclude": ["item-0"], "cut": True}
+        order = rng.permutation(some)[:3]
+        clicks = rng.random(3) < RATES[order] * LOOKS
+        for place in range(3):
+            row = given[3 * number + place]
+            row |= {"item": f"item-{order[place]}", "propensity": 1 / some.size, "reward": float(clicks[place])}
+            row |= {"filtered": asked["filtered"], "cut": asked["cut"], "k": 3} | (asked if place == 0 else {})
+    return given
+
+
+@pytest.mark.parametrize("form", ["parquet", "jsonl"])
+def test_an_order_wants_nothing_that_a_filter_left_out(folder: Path, tmp_path: Path, form: str) -> None:
+    frame = pl.DataFrame(filtered_log(), schema=SCHEMA)
+    path = tmp_path / f"log.{form}"
+    frame.write_parquet(path) if form == "parquet" else frame.write_ndjson(path)
+    study = evaluate_log(path, scores=[folder / "scores.csv"])
+    (note,) = [each for each in study.notes if "are left out" in each]
+    assert note == (
+        "scores.csv: 200 of 4,200 rankings are left out, for they were filtered by tags, or by lists that the log or "
+        "the export does not have in full"
+    )
+    truth = np.average([RATES[order] @ LOOKS for order in ([0, 1, 2], [1, 2, 3], [1, 2, 4])], weights=[2, 1, 1])
+    for each in study.fixed[0].estimates:
+        assert each.units == 4000 or (each.estimator in ("dr", "dm", "switch_dr", "dr_os") and each.units > 3500)
+        if each.estimator in ("ips", "snips", "dr", "position_based"):
+            supported = 1.0 if each.estimator != "position_based" else 0.5 * 0.5 + 0.25 * 0.6 + 0.25 * 0.75
+            assert each.mean_weight == pytest.approx(supported, abs=0.05)
+            assert each.low < truth < each.high
+
+
+def test_exports_without_lists_are_read(folder: Path, tmp_path: Path) -> None:
+    """An older export says only that there were filters: these rankings are left out."""
+    frame = pl.DataFrame(filtered_log(), schema=SCHEMA).drop("exclude", "tags", "among", "cut")
+    frame.write_parquet(tmp_path / "log.parquet")
+    study = evaluate_log(tmp_path / "log.parquet", scores=[folder / "scores.csv"], policies=["uniform"])
+    assert study.fixed[0].estimates[0].units == 2000
+    assert any("scores.csv: 2,200 of 4,200 rankings are left out" in note for note in study.notes)
+    (note,) = [each for each in study.notes if each.startswith("uniform")]
+    assert "2,200 of 4,200 rankings are left out, for they had filters, and how many" in note
+    frame.drop("filtered").write_parquet(tmp_path / "older.parquet")
+    study = evaluate_log(tmp_path / "older.parquet", scores=[folder / "scores.csv"])
+    assert study.fixed[0].estimates[0].units == 4200
+
+
+def test_late_lists_of_json_lines_are_read(tmp_path: Path) -> None:
+    """What is null in ten thousand lines may be a list in the next."""
+    plain = {
+        "ranking_id": "",
+        "item": "a",
+        "position": 1,
+        "reward": 0,
+        "propensity": 1,
+        "exclude": None,
+        "context": None,
+    }
+    lines = [plain | {"ranking_id": f"r{j}"} for j in range(10_500)]
+    lines[-1] |= {"exclude": ["a", "b"], "context": {"hour": 3}, "reward": 0.5}
+    path = tmp_path / "log.jsonl"
+    path.write_text("\n".join(map(json.dumps, lines)))
+    log = LogFile(path)
+    parts = list(log.parts())
+    assert parts[-1].filters.exclude.item.tolist() == [0]
+    assert parts[-1].reward[-1] == 0.5
 
 
 def test_chances_by_item_and_position(tmp_path: Path) -> None:

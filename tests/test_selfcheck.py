@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from hellinger import cli
 from hellinger.client import CheckedVariants, Client, Feedback
-from hellinger.evaluate.parts import LogPart, VariantColumns
+from hellinger.evaluate.parts import LogPart, RankingFilters, VariantColumns
 from hellinger.evaluate.selfcheck import HEAVIEST, SelfChecks, check_file
 from hellinger.ledger import recovery
 from hellinger.ledger.snapshot import encode
@@ -76,7 +76,9 @@ def part(seed: int, name: str, count: int) -> tuple[LogPart, dict[str, float]]:
     none = np.zeros(shown.size, bool)
     starts = np.arange(0, shown.size, PLACES)
     at, eligible = np.zeros(count, np.int64), np.full(count, float(ITEMS))
-    return LogPart(starts, at, shown, position + 1, reward, mixed, none, none, columns, eligible), truth
+    return LogPart(
+        starts, at, shown, position + 1, reward, mixed, none, none, columns, eligible, RankingFilters.none(count)
+    ), truth
 
 
 @pytest.mark.parametrize("name", PAIRS)

@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from hellinger.errors import InputError, needs_extra, require
 from hellinger.evaluate.evaluator import SLACK
-from hellinger.evaluate.parts import LogPart, VariantColumns
+from hellinger.evaluate.parts import LogPart, RankingFilters, VariantColumns
+from hellinger.world.tops import ItemLists
 
 __all__ = ["LogFile"]
 
@@ -22,6 +23,7 @@ _ROWS = 250_000
 """Rows that are in memory at once."""
 _OURS = {"ranking_id": "ranking", "at": "at", "item": "item", "position": "position", "reward": "reward"}
 _OPEN_BANDIT = {"timestamp": "at", "item_id": "item", "position": "position", "click": "reward"}
+_LISTS = ("exclude", "tags", "among")
 _FORMS = ".parquet (an export), .jsonl (an export) or .csv (Open Bandit, or an export's columns)"
 
 
@@ -51,8 +53,8 @@ class LogFile:
         self.path = Path(path)
         if not self.path.is_file():
             raise InputError(f"the log must be a file, {_FORMS}, but there is no file {str(path)!r}")
-        self._frame = _scanned(self.path)
         try:
+            self._frame = _scanned(self.path)
             schema = self._frame.collect_schema()
         except (pl.exceptions.PolarsError, OSError) as error:
             raise InputError(f"{str(path)!r} cannot be read: {str(error).splitlines()[0]}") from None
@@ -69,14 +71,15 @@ class LogFile:
         listed = isinstance(schema.get("variants"), pl.List)  # JSON lines without any are of no type
         self.retraced = self.kind == "export" and listed and "variant" in columns
         """Whether the log was gone through again for the chances of every variant."""
+        self._lists = [name for name in _LISTS if isinstance(schema.get(name), (pl.List, pl.Null))]
         self.whole = self.kind == "Open Bandit" or "eligible" in columns
         """Whether propensities are over the order of ties, as later versions of the service have them."""
         self.names: list[str] = []
         """Items, in the order in which they first come."""
         self._codes: dict[str, int] = {}
 
-    def parts(self) -> Iterator[LogPart]:
-        """Rankings in the order of the file, some at a time."""
+    def parts(self, *, lists: bool = True) -> Iterator[LogPart]:
+        """Rankings in the order of the file, some at a time; without ``lists`` those of filters are left empty."""
         import polars as pl
 
         left: Any = None
@@ -90,14 +93,14 @@ class LogFile:
                 cut = int(last[-1]) + 1 if last.size else 0
                 left = whole.slice(cut)
                 if cut:
-                    part = self._part(whole.slice(0, cut), before)
+                    part = self._part(whole.slice(0, cut), before, lists)
                     heads.append(self._heads(whole, part))
                     before += cut
                     yield part
         except pl.exceptions.PolarsError as error:
             raise InputError(f"{str(self.path)!r} cannot be read: {str(error).splitlines()[0]}") from None
         if left is not None and len(left):
-            part = self._part(left, before)
+            part = self._part(left, before, lists)
             heads.append(self._heads(left, part))
             yield part
         self._require_adjacent(heads)
@@ -137,6 +140,9 @@ class LogFile:
             chosen.append((pl.col(old) if old in self._columns else pl.lit(False)).alias(new))
         eligible = pl.col("eligible") if "eligible" in self._columns else pl.lit(None)
         chosen.append(eligible.cast(pl.Float64).alias("eligible"))
+        chosen += [pl.col(name).cast(pl.List(pl.String)) for name in self._lists]
+        for name in ("filtered", "cut"):
+            chosen.append((pl.col(name).fill_null(False) if name in self._columns else pl.lit(False)).alias(name))
         chosen.append(self._time())
         frame = self._frame.select(chosen)
         if self.kind == "Open Bandit":  # a row is an impression of its own
@@ -155,7 +161,7 @@ class LogFile:
             column = column.dt.epoch("ms")
         return column.cast(pl.Int64).fill_null(0).alias("at")
 
-    def _part(self, frame: Any, before: int) -> LogPart:
+    def _part(self, frame: Any, before: int, lists: bool) -> LogPart:
         """Rows of whole rankings, with so many rows before; errors count rows from 1."""
         import polars as pl
 
@@ -192,7 +198,30 @@ class LogFile:
             frame["explored"].fill_null(False).to_numpy(),
             _variants(frame) if self.retraced else {},
             frame["eligible"].fill_null(float("nan")).to_numpy()[first],
+            self._filters(frame, first, lists),
         )
+
+    def _filters(self, frame: Any, first: Ints, lists: bool) -> RankingFilters:
+        """Filters of rankings, which the first row of each has."""
+        heads = frame.select("filtered", "cut", *self._lists)[first]
+        given = {name: heads[name].is_not_null().to_numpy() for name in self._lists}
+        some = heads["filtered"].to_numpy() | np.logical_or.reduce([*given.values(), np.zeros(first.size, bool)])
+        listed = np.logical_or.reduce([*given.values(), ~some])  # an older export says only that there was a filter
+        unclear = heads["cut"].to_numpy() | ~listed | given.get("tags", False)
+        found = {name: self._coded(heads[name]) for name in self._lists if lists and given[name].any()}
+        exclude, among = (found.get(name) or ItemLists.none(first.size) for name in ("exclude", "among"))
+        return RankingFilters(some, unclear, exclude, among)
+
+    def _coded(self, column: Any) -> ItemLists:
+        """Lists of items by their numbers, without those that the log never shows."""
+        import polars as pl
+
+        codes = pl.DataFrame({"item": self.names, "code": range(len(self.names))}, schema_overrides={"code": pl.Int64})
+        listed = pl.DataFrame({"item": column}).with_row_index("ranking").explode("item")
+        known = listed.join(codes, on="item", how="inner", maintain_order="left")
+        sizes = np.bincount(known["ranking"].to_numpy(), minlength=column.len())
+        starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        return ItemLists(column.is_not_null().to_numpy(), starts, known["code"].to_numpy().astype(np.int64))
 
 
 def _variants(frame: Any) -> dict[str, VariantColumns]:
@@ -218,7 +247,27 @@ def _scanned(path: Path) -> Any:
     if kind == ".parquet":
         return pl.scan_parquet(path)
     if kind in (".jsonl", ".ndjson", ".json"):
-        return pl.scan_ndjson(path, infer_schema_length=10_000)
+        return _scanned_lines(path)
     if kind == ".csv":
         return pl.scan_csv(path, infer_schema_length=10_000)
     raise InputError(f"a log's name must end in {_FORMS}, but got {path.name!r}")
+
+
+def _scanned_lines(path: Path) -> Any:
+    """JSON lines, of which only the columns that are used are parsed.
+
+    A column that is null in the first lines has no type there, and one of whole numbers may have others later.
+    """
+    import polars as pl
+
+    schema = pl.scan_ndjson(path, infer_schema_length=10_000).collect_schema()
+    if "propensity_score" in schema:
+        return pl.scan_ndjson(path, infer_schema_length=10_000)
+    shares = pl.Struct({"variant": pl.String, "share": pl.Float64, "chance": pl.Float64})
+    known: dict[str, Any] = dict.fromkeys(_LISTS, pl.List(pl.String)) | {"variant": pl.String}
+    known |= dict.fromkeys(("propensity", "balanced", "eligible", "score", "reward"), pl.Float64)
+    known |= dict.fromkeys(("random", "explored", "filtered", "cut"), pl.Boolean)
+    if schema.get("variants") != pl.Null:  # where no line has any there are none
+        known["variants"] = pl.List(shares)
+    used = {name: known.get(name, kind) for name, kind in schema.items() if name in known or name in _OURS}
+    return pl.scan_ndjson(path, schema=used)

@@ -7,10 +7,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["LogPart", "VariantColumns"]
+from hellinger.world.tops import ItemLists
+
+__all__ = ["LogPart", "RankingFilters", "VariantColumns"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
 
 
 class VariantColumns(NamedTuple):
@@ -20,8 +23,30 @@ class VariantColumns(NamedTuple):
     """Of the traffic; 0 where it had none."""
     chance: Floats
     """With which it would have shown the row's item there; NaN where it is not known, or had no traffic."""
-    own: npt.NDArray[np.bool_]
+    own: Flags
     """Whether the row is of a ranking of its own."""
+
+
+class RankingFilters(NamedTuple):
+    """What each ranking was asked to leave out, or to keep to."""
+
+    some: Flags
+    """Whether it had any filter."""
+    unclear: Flags
+    """Whether it had one that the log does not have item by item: tags, a list that was cut, or one not exported."""
+    exclude: ItemLists
+    among: ItemLists
+
+    def cut(self, begin: int, end: int) -> RankingFilters:
+        """The rankings from one number to before another."""
+        lists = self.exclude.cut(begin, end), self.among.cut(begin, end)
+        return RankingFilters(self.some[begin:end], self.unclear[begin:end], *lists)
+
+    @classmethod
+    def none(cls, rankings: int) -> RankingFilters:
+        """No filters for any of so many rankings."""
+        no = np.zeros(rankings, bool)
+        return cls(no, no, ItemLists.none(rankings), ItemLists.none(rankings))
 
 
 class LogPart(NamedTuple):
@@ -37,14 +62,15 @@ class LogPart(NamedTuple):
     reward: Floats
     propensity: Floats
     """NaN where it is not known."""
-    drawn: npt.NDArray[np.bool_]
+    drawn: Flags
     """Whether the row's ranking was drawn at random."""
-    explored: npt.NDArray[np.bool_]
+    explored: Flags
     """Whether the row's place was given to one of the items that follow."""
     variants: dict[str, VariantColumns]
     """Of a log gone through again: the variants that shared the traffic."""
     eligible: Floats
     """How many items each ranking could have shown; NaN where it is not known."""
+    filters: RankingFilters
 
     @property
     def sizes(self) -> Ints:
@@ -66,5 +92,5 @@ class LogPart(NamedTuple):
             name: VariantColumns(found.share[rows], found.chance[rows], found.own[rows])
             for name, found in self.variants.items()
         }
-        of_rankings = self.eligible[begin:end]
-        return LogPart(first - first[0], self.at[begin:end], *columns, self.explored[rows], variants, of_rankings)
+        of_rankings = self.eligible[begin:end], self.filters.cut(begin, end)
+        return LogPart(first - first[0], self.at[begin:end], *columns, self.explored[rows], variants, *of_rankings)

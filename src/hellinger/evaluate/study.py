@@ -20,7 +20,7 @@ from hellinger.evaluate.logs import LogFile
 from hellinger.evaluate.parts import LogPart
 from hellinger.evaluate.selfcheck import SelfCheck, SelfChecks
 from hellinger.evaluate.survey import Survey, survey
-from hellinger.evaluate.targets import Target, Uniform, Variant, Wanted, read_target
+from hellinger.evaluate.targets import EvenChances, Order, Target, Variant, Wanted, read_target
 from hellinger.policies import policy
 
 __all__ = ["FixedAnswer", "Study", "evaluate_log"]
@@ -159,7 +159,7 @@ class _Run:
             for name in names
         }
         ranks = looks is not None and log.kind == "export" and bool((looks > 0.0).all())
-        self._by_position = ranks and hasattr(target, "_best")
+        self._by_position = ranks and isinstance(target, Order)
         if looks is not None and self._by_position:
             ratio = float(looks.max() / looks.min())
             self._evaluators["position_based"] = Evaluator(
@@ -168,6 +168,8 @@ class _Run:
         self._place = np.zeros((3, log.slots))
         self._time = np.zeros((3, _BINS))
         self._blocks = 0
+        self.left_out = 0
+        """Rankings on which it is not known what the policy would have shown."""
 
     def add(self, part: LogPart, before: int, model: _Model) -> None:
         """Go on with these rankings."""
@@ -176,8 +178,10 @@ class _Run:
         known = np.isfinite(part.propensity) & np.isfinite(wanted.chance)
         whole = np.logical_and.reduceat(known, part.first)
         self._watch(part, wanted, before)
-        if self._by_position and wanted.position is not None and self._looks is not None:
-            self._add_positions(part, wanted.position)
+        clear = np.isfinite(wanted.chance)
+        self.left_out += int((~clear[part.first]).sum())
+        if self._by_position and wanted.position is not None and clear.any():
+            self._add_positions(part, wanted.position, clear)
         kept = np.repeat(whole, sizes)
         if not kept.any():
             return
@@ -205,13 +209,15 @@ class _Run:
         most = self._log.most
         return np.minimum(rates[part.item] * looks, most), np.minimum(ahead, most)
 
-    def _add_positions(self, part: LogPart, there: Ints) -> None:
+    def _add_positions(self, part: LogPart, there: Ints, clear: npt.NDArray[np.bool_]) -> None:
         looks = self._looks
         assert looks is not None
         chance = np.where(there > 0, looks[there - 1], 0.0)
         here = looks[part.position - 1]
         mass = chance * np.repeat(part.sizes / np.add.reduceat(here, part.first), part.sizes)
-        self._evaluators["position_based"].add(part.reward, chance / here, ranking=part.ranking, mass=mass)
+        columns = (each[clear] for each in (part.reward, chance / here, part.ranking, mass))
+        reward, weight, ranking, share = columns
+        self._evaluators["position_based"].add(reward, weight, ranking=ranking, mass=share)
 
     def _watch(self, part: LogPart, wanted: Wanted, before: int) -> None:
         """Support over time."""
@@ -253,7 +259,7 @@ class _Run:
             difference=wish,
             overlap=min(overlap, 1.0),
             places=places,
-            items=max(round(float(log.eligible.mean())), 1),
+            items=max(round(log.choices), 1),
             daily=log.rankings / log.days if log.days > 0.0 else 0.0,
             following=following,
             next_items=NEXT,
@@ -312,7 +318,7 @@ def evaluate_log(
     looks = found.looks()
     targets: list[Target] = [read_target(table, found) for table in scores]
     if len(learning) < len(policies):
-        targets.append(Uniform(found))
+        targets.append(EvenChances(found))
     steps = found.rankings + (seeds * len(learning) * found.rankings)
     model = _Model(found.items, looks, found.slots)
     runs = [_Run(target, found, looks, alpha, cut) for target in targets]
@@ -345,6 +351,11 @@ def evaluate_log(
     following = float(next_best.mean()) * drawn / float(rates.mean()) if next_best.size and rates.mean() > 0 else None
     if found.explored[0]:
         notes.append(_explored(found))
+    notes += [
+        f"{run.target.name}: {run.left_out:,} of {found.rankings:,} rankings are left out, for {run.target.leaves_out}"
+        for run in runs
+        if run.left_out and run.target.leaves_out
+    ]
     near = near_ties(rates, found.slots, looks=1.0 if looks is None else float(looks[-1]), next_items=NEXT)
     answers = tuple(run.answer(drawn, following, near) for run in runs)
     return Study(str(path), found, answers, learned, tuple(notes), checks.found(alpha))

@@ -14,6 +14,7 @@ __all__ = ["Survey", "survey"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
 
 
 @dataclass
@@ -53,9 +54,10 @@ class Survey:
     """The ranking in which each item was first and last shown."""
     gone: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     eligible: Floats = field(default_factory=lambda: np.zeros(0))
-    """How many items each ranking could have shown: as logged, else as many as are there by their impressions."""
+    """How many items each ranking could have shown: as logged, else as many as are there by their impressions; NaN
+    where there were filters too."""
     counted: int = 0
-    """Rankings of which it is not logged how many items they could have shown."""
+    """Rankings without filters of which it is not logged how many items they could have shown."""
     least_even: float = 1.0
     """The least propensity as a multiple of an even chance among the items that a ranking could have shown."""
 
@@ -97,8 +99,8 @@ class Survey:
             )
         if self.kind == "export" and self.rows:
             found.append(
-                "which items could have been shown is not logged: an item is taken to be there from its first to its "
-                "last impression, whatever filters a request had"
+                "which items there were is not in the log: an item is taken to be there from its first to its last "
+                "impression, except where a request's filters left it out"
             )
         return found
 
@@ -106,6 +108,12 @@ class Survey:
         """How many items are there at rankings of these numbers: between their first and their last impression."""
         begun = np.searchsorted(np.sort(self.born), number, side="right")
         return np.asarray(begun - np.searchsorted(np.sort(self.gone), number, side="left"))
+
+    @property
+    def choices(self) -> float:
+        """How many items a ranking could have shown, on average."""
+        known = self.eligible[np.isfinite(self.eligible)]
+        return float(known.mean()) if known.size else float(self.items)
 
     def looks(self) -> Floats | None:
         """The chance of a look at each position relative to the first, from rankings drawn at random, if these suffice.
@@ -132,7 +140,8 @@ def survey(log: LogFile) -> Survey:
     earned, shown = np.zeros(0), np.zeros(0)
     eligible: list[Floats] = []
     lowest: list[Floats] = []
-    for part in log.parts():
+    filtered: list[Flags] = []
+    for part in log.parts(lists=False):
         if not out.rankings:
             out.begin = int(part.at[0])
         out.end = max(out.end, int(part.at[-1]))
@@ -145,6 +154,7 @@ def survey(log: LogFile) -> Survey:
         if known.any():
             least = min(least, float(part.propensity[known].min()))
         eligible.append(np.maximum(part.eligible, sizes))  # NaN stays
+        filtered.append(part.filters.some)
         lowest.append(np.minimum.reduceat(np.where(known, part.propensity, np.inf), part.first))
         most = max(most, float(part.reward.max()))
         number = np.repeat(np.arange(out.rankings, out.rankings + part.first.size), sizes)
@@ -176,8 +186,9 @@ def survey(log: LogFile) -> Survey:
     if log.kind == "Open Bandit":  # whose items are the same throughout
         out.born[:], out.gone[:] = 0, out.rankings - 1
     logged = np.concatenate(eligible)
-    out.counted = int(np.isnan(logged).sum())
-    out.eligible = np.where(np.isnan(logged), out.there(np.arange(logged.size)), logged)
-    even = float((out.eligible * np.concatenate(lowest)).min())
+    unknown = np.isnan(logged) & ~np.concatenate(filtered)
+    out.counted = int(unknown.sum())
+    out.eligible = np.where(unknown, out.there(np.arange(logged.size)), logged)
+    even = float(np.fmin.reduce(out.eligible * np.concatenate(lowest)))
     out.least_even = even if np.isfinite(even) else 1.0
     return out

@@ -12,8 +12,9 @@ import numpy.typing as npt
 from hellinger.errors import InputError, needs_extra, require
 from hellinger.evaluate.parts import LogPart
 from hellinger.evaluate.survey import Survey
+from hellinger.world.tops import Tops
 
-__all__ = ["ChanceTable", "Order", "Target", "Uniform", "Variant", "Wanted", "read_target"]
+__all__ = ["ChanceTable", "EvenChances", "Order", "Target", "Variant", "Wanted", "read_target"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -36,6 +37,8 @@ class Target(Protocol):
     name: str
     predicts: bool
     """Whether what it would show is known, and not only with what chance it shows what was shown."""
+    leaves_out: str
+    """Why it has no chances on some rankings, in words; empty where that goes without saying."""
 
     def wanted(self, part: LogPart, before: int) -> Wanted:
         """What it would have shown on these rankings, of which there were so many before."""
@@ -48,42 +51,26 @@ class Target(Protocol):
 
 
 class Order:
-    """The items with the largest scores, best first, among those that were there.
+    """The items with the largest scores, best first, among those that were there and not left out by a filter.
 
     An item is taken to be there from the first to the last ranking that shows it.
     """
 
     predicts = True
+    leaves_out = "they were filtered by tags, or by lists that the log or the export does not have in full"
 
     def __init__(self, name: str, scores: Floats, log: Survey) -> None:
         self.name = name
-        self._best = np.argsort(-scores, kind="stable")
-        self._best = self._best[np.isfinite(scores[self._best])]
-        self._born, self._gone = log.born[self._best], log.gone[self._best]
-        self._changes = np.unique(np.concatenate([self._born, self._gone + 1]))
-        self._slots = log.slots
+        best = np.argsort(-scores, kind="stable")
+        self._tops = Tops(best[np.isfinite(scores[best])], log.born, log.gone, log.slots)
 
     def wanted(self, part: LogPart, before: int) -> Wanted:
         """Where each row's item would be, and what would be in its place."""
-        sizes = part.sizes
-        number = np.repeat(np.arange(before, before + part.first.size), sizes)
-        length = np.repeat(sizes, sizes)
-        position = np.zeros(part.item.size, np.int64)
-        items = np.full(part.item.size, -1, np.int64)
-        places = np.zeros(max(int(part.item.max()) + 1, int(self._best.max(initial=-1)) + 1), np.int64)
-        epochs = np.searchsorted(self._changes, number, side="right")
-        cuts = np.flatnonzero(np.diff(epochs, prepend=-1))
-        for first, last in zip(cuts, [*cuts[1:], epochs.size], strict=True):
-            rows = slice(first, last)
-            there = (self._born <= number[first]) & (self._gone >= number[first])
-            top = self._best[np.flatnonzero(there)[: self._slots]]
-            places[top] = np.arange(1, top.size + 1)
-            found = places[part.item[rows]]
-            position[rows] = np.where(found <= length[rows], found, 0)
-            within = part.position[rows] <= top.size
-            items[rows] = np.where(within, np.append(top, -1)[np.minimum(part.position[rows] - 1, top.size)], -1)
-            places[top] = 0
-        return Wanted((items == part.item).astype(float), position, items)
+        position, items = self._tops.follow(
+            before, part.first, part.item, part.position, part.filters.exclude, part.filters.among
+        )
+        chance = np.where(np.repeat(part.filters.unclear, part.sizes), np.nan, items == part.item)
+        return Wanted(chance, position, items)
 
     def average(self, rates: Floats, part: LogPart, before: int) -> Floats:
         """Not asked for."""
@@ -95,9 +82,10 @@ class Order:
 
 
 class ChanceTable:
-    """Chances of each item at each position, the same for every ranking."""
+    """Chances of each item at each position, the same for every ranking without filters."""
 
     predicts = True
+    leaves_out = "they had filters, and a table of chances does not say what it would show then"
 
     def __init__(self, name: str, table: Floats) -> None:
         self.name = name
@@ -107,7 +95,7 @@ class ChanceTable:
         """Each row's chance."""
         inside = part.position <= self._table.shape[1]
         chance = np.where(inside, self._table[part.item, np.minimum(part.position, self._table.shape[1]) - 1], 0.0)
-        return Wanted(chance, None, None)
+        return Wanted(np.where(np.repeat(part.filters.some, part.sizes), np.nan, chance), None, None)
 
     def average(self, rates: Floats, part: LogPart, before: int) -> Floats:
         """The mean rate at each position."""
@@ -119,11 +107,12 @@ class ChanceTable:
         return float(self._table.max()) / log.least
 
 
-class Uniform:
+class EvenChances:
     """Every item that a ranking could have shown with the same chance, at every position."""
 
     name = "uniform"
     predicts = True
+    leaves_out = "they had filters, and how many items these left is not logged"
 
     def __init__(self, log: Survey) -> None:
         self._log = log
@@ -148,6 +137,7 @@ class Variant:
     """A variant that shared the traffic, as it was at each ranking; from a log gone through again."""
 
     predicts = False
+    leaves_out = ""
 
     def __init__(self, variant: str) -> None:
         self.name = f"variant {variant}"
