@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -130,6 +131,40 @@ def test_learning_policies_are_played(folder: Path) -> None:
     ips = study.fixed[0].estimates[0]
     assert ips.low < RATES.mean() * LOOKS.sum() < ips.high
     assert any("looks of" in note for note in study.notes)
+
+
+def test_learning_policies_are_played_by_replay(folder: Path) -> None:
+    """Both methods are right where rewards stand still: they agree, and replay gets less far."""
+    specs = ["hellinger-ucb", "ucb1"]
+    queue, replay = (
+        evaluate_log(folder / "log.parquet", policies=specs, seeds=2, method=method) for method in ("queue", "replay")
+    )
+    for one, other in zip(queue.learned, replay.learned, strict=True):
+        assert (one.method, other.method) == ("queue", "replay")
+        assert other.rounds < one.rounds
+        assert max(one.low, other.low) < min(one.high, other.high)
+    assert any(note.startswith("replay: a row counts where") for note in replay.notes)
+    assert not any(note.startswith("replay") for note in queue.notes)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--policies", "ucb1", "--method", "rows"], "method is queue or replay"),
+        (["--policies", "cold-start(model=logistic)"], r"learns from features.*evaluate\.play_contexts"),
+    ],
+)
+def test_what_cannot_be_played_is_told_in_words(folder: Path, options: list[str], message: str) -> None:
+    done = CliRunner().invoke(cli.app, ["evaluate", str(folder / "log.parquet"), *options])
+    assert isinstance(done.exception, InputError)
+    assert re.search(message, str(done.exception))
+
+
+def test_replay_without_propensities_is_refused(tmp_path: Path) -> None:
+    given = [row | {"propensity": None} for row in rows(10, seed=1)]
+    pl.DataFrame(given, schema=SCHEMA).write_parquet(tmp_path / "log.parquet")
+    with pytest.raises(InputError, match="replay needs rows with a propensity"):
+        evaluate_log(tmp_path / "log.parquet", policies=["ucb1"], method="replay")
 
 
 def test_a_log_without_chance_cannot_answer(tmp_path: Path) -> None:

@@ -54,6 +54,9 @@ def evaluate(
     seeds: Annotated[
         int, typer.Option(help="Shuffles that learning policies are played on.", parser=whole(1, 1000))
     ] = 5,
+    method: Annotated[
+        str, typer.Option(help="How learning policies are played: queue, or replay, which needs propensities.")
+    ] = "queue",
     seed: Annotated[int, typer.Option(help="The same seed gives the same numbers.", parser=whole(0))] = 0,
     clip: Annotated[float, typer.Option(help="Where weights are clipped, or left to the model.")] = 10.0,
     out: Annotated[
@@ -69,7 +72,8 @@ def evaluate(
     expected) and the effective sample. Where the log cannot answer, the reason is given instead, and what share of
     random places would help at what price.
 
-    A policy that learns is played on the rewards that the log has of each item, until one has no more.
+    A policy that learns is played on the rewards that the log has of each item, until one has no more (--method
+    queue), or on the log in its order, where a row counts if it is the policy's own choice (--method replay).
 
     hellinger export --format parquet --output log.parquet
 
@@ -105,6 +109,7 @@ def evaluate(
             scores=tables,
             seeds=seeds,
             seed=seed,
+            method=method,
             cut=clip,
             resume=None if out is None else out / "parts",
             progress=progress,

@@ -14,6 +14,11 @@ from hellinger.lab.report import Plate, render_page, render_plates
 
 __all__ = ["write_study"]
 
+_METHODS = {
+    "queue": "queues, item by item; Mandel and others 2016",
+    "replay": "replay with rejection, in the order of the log; Li and others 2011",
+}
+
 
 def write_study(folder: str | Path, study: Study) -> Path:
     """Write ``results.json`` and ``report.html`` into a folder; returns the report's path."""
@@ -56,8 +61,8 @@ def _page(study: Study) -> str:
     if study.learned:
         parts.append("<h2>Policies that learn</h2>")
         parts.append(
-            "<p>They are played on the rewards that the log has, item by item, and learn from them (queues; Mandel and "
-            "others 2016). These values are not to be compared with those above.</p>"
+            f"<p>They are played on the rewards of the log, and learn from them ({_METHODS[study.learned[0].method]}). "
+            "These values are not to be compared with those above.</p>"
         )
         parts.append(_learned(study))
     return render_page("What would another policy have earned?", "".join(parts))

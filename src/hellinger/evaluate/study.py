@@ -15,13 +15,13 @@ from hellinger.errors import require
 from hellinger.evaluate.estimate import Estimate, disagreement
 from hellinger.evaluate.evaluator import ESTIMATORS, Evaluator
 from hellinger.evaluate.forecast import PATIENCE, Exploration, NearTies, forecast, near_ties
-from hellinger.evaluate.learning import Replayed, play_log
+from hellinger.evaluate.learning import Replayed
 from hellinger.evaluate.logs import LogFile
 from hellinger.evaluate.parts import LogPart
+from hellinger.evaluate.plays import KeptRewards, check_learning
 from hellinger.evaluate.selfcheck import SelfCheck, SelfChecks
 from hellinger.evaluate.survey import Survey, survey
 from hellinger.evaluate.targets import EvenChances, Order, Target, Variant, Wanted, read_target
-from hellinger.policies import policy
 
 __all__ = ["FixedAnswer", "Study", "evaluate_log"]
 
@@ -281,6 +281,7 @@ def evaluate_log(
     scores: Sequence[str | Path] = (),
     seeds: int = 5,
     seed: int = 0,
+    method: str = "queue",
     alpha: float = 0.05,
     cut: float = 10.0,
     resume: str | Path | None = None,
@@ -293,12 +294,14 @@ def evaluate_log(
     path
         An export of the service (Parquet or JSON lines), or an Open Bandit file.
     policies
-        Specs of learning policies, played by the queue method; ``uniform``, which does not learn, is weighted.
+        Specs of learning policies, which are played; ``uniform``, which does not learn, is weighted.
     scores
         Tables of fixed policies: ``item, score`` (the best first) or ``item, position, chance``. Variants that shared
         the traffic of a log gone through again (``hellinger export --retrace``) are evaluated too, each on all of it.
     seeds, seed
         Shuffles of the log that learning policies are played on.
+    method
+        How they are played: ``"queue"`` or ``"replay"``, as for :func:`~hellinger.evaluate.play_log`.
     alpha, cut
         As for :class:`Evaluator`.
     resume
@@ -307,8 +310,7 @@ def evaluate_log(
         Called with the steps done and their total.
     """
     learning = [spec for spec in policies if parse_spec(spec)[0] != "uniform"]
-    for spec in learning:
-        policy(spec)  # a wrong name is told before the log is read
+    check_learning(learning, method)  # a wrong name is told before the log is read
     log = LogFile(path)
     some = len(policies) + len(scores) > 0 or log.retraced
     require(
@@ -324,7 +326,7 @@ def evaluate_log(
     runs = [_Run(target, found, looks, alpha, cut) for target in targets]
     runs += [_Run(Variant(name), found, None, alpha, cut, share=share) for name, share in found.variants.items()]
     checks = SelfChecks(found.variants, slots=found.longest, most=found.most)
-    kept: list[tuple[Ints, Ints, Floats]] = []
+    kept: list[tuple[Ints, Ints, Floats, Floats]] = []
     before = 0
     for block in _blocks(log):
         for run in runs:
@@ -333,7 +335,7 @@ def evaluate_log(
         checks.add(block)
         before += block.first.size
         if learning:
-            kept.append((block.item, block.position, block.reward))
+            kept.append((block.item, block.position, block.reward, block.propensity))
         if progress is not None:
             progress(before, steps)
     rates = model.rates()
@@ -342,8 +344,15 @@ def evaluate_log(
         notes.append(f"upper ends suppose that no propensity is below the least of the log, {found.least:.3g}")
     learned: tuple[Replayed, ...] = ()
     if learning:
-        learned, note = _played(learning, kept, found, looks, seeds, seed, alpha, resume, progress, steps)
-        notes.append(note)
+        rewards = KeptRewards(*map(np.concatenate, zip(*kept, strict=True)), log=found, looks=looks, seed=seed)
+        del kept
+
+        def move(runs: int, _total: int) -> None:
+            if progress is not None:
+                progress(found.rankings * (1 + runs), steps)
+
+        learned = rewards.play(learning, method, seeds=seeds, alpha=alpha, resume=resume, progress=move)
+        notes += rewards.notes
     # what a place drawn at random earns: an item counts for as long as it was there
     drawn = float(np.average(rates, weights=found.gone - found.born + 1) * (1.0 if looks is None else looks.mean()))
     # what follows the last place is as good as the items next to the best by their rates
@@ -377,44 +386,3 @@ def _blocks(log: LogFile) -> Iterator[LogPart]:
         size = max(1, -(-part.first.size // _BLOCKS))
         for begin in range(0, part.first.size, size):
             yield part.cut(begin, min(begin + size, part.first.size))
-
-
-def _played(
-    specs: Sequence[str],
-    kept: list[tuple[Ints, Ints, Floats]],
-    log: Survey,
-    looks: Floats | None,
-    seeds: int,
-    seed: int,
-    alpha: float,
-    resume: str | Path | None,
-    progress: Progress | None,
-    steps: int,
-) -> tuple[tuple[Replayed, ...], str]:
-    """Learning policies on the log's rewards, with positions made alike where looks are known."""
-    items, positions, rewards = (np.concatenate(columns) for columns in zip(*kept, strict=True))
-    rewards = rewards / log.most
-    note = (
-        "learning policies: a reward is taken not to depend on the position, nor on time, nor on the rest of the page"
-    )
-    if looks is not None and log.slots > 1:
-        # keep the positions that leave most rewards, each thinned to the looks of the last of them
-        chance = looks[positions - 1]
-        level = max(np.unique(looks[looks > 0.0]), key=lambda each: float(np.count_nonzero(chance >= each) * each))
-        rows = chance >= level
-        thin = np.random.default_rng([seed, 0x6C6B]).random(positions.size) * chance < level
-        items, rewards = items[rows], (rewards * thin)[rows]
-        note = (
-            f"learning policies: rewards as at a position with looks of {level:.2f} of the first's; they are taken not "
-            "to depend on time, nor on the rest of the page"
-        )
-    done = log.rankings
-
-    def move(runs: int, _total: int) -> None:
-        if progress is not None:
-            progress(done + runs * log.rankings, steps)
-
-    found = play_log(
-        specs, items, rewards, seeds=seeds, seed=seed, alpha=alpha, resume=resume, progress=move if progress else None
-    )
-    return tuple(found), note
