@@ -19,6 +19,7 @@ from hellinger.engine.draws import Draws
 from hellinger.engine.exploring import Exploring, Listed
 from hellinger.errors import InputError
 from hellinger.evaluate.logs import LogFile
+from hellinger.evaluate.positions import fit_looks
 from hellinger.evaluate.study import evaluate_log
 from hellinger.evaluate.survey import survey
 from hellinger.experiment._mixture import UP
@@ -369,6 +370,79 @@ def test_late_lists_of_json_lines_are_read(tmp_path: Path) -> None:
     parts = list(log.parts())
     assert parts[-1].filters.exclude.item.tolist() == [0]
     assert parts[-1].reward[-1] == 0.5
+
+
+def tied_log(rankings: int, seed: int) -> list[dict[str, Any]]:
+    """Nothing is drawn but ties: of two items at the first two places, or of three at the last two, in turn."""
+    rng = np.random.default_rng(seed)
+    given = rows(rankings, seed, share=0.0)
+    for number in range(rankings):
+        scores: list[float | None]
+        if number % 2:
+            order, scores, chances = [*rng.permutation(2), 2], [0.5, 0.5, 0.3], [0.5, 0.5, 1.0]
+        else:
+            order, scores, chances = [0, *rng.permutation([1, 2, 3])[:2]], [None, 0.4, 0.4], [1.0, 1 / 3, 1 / 3]
+        clicks = rng.random(3) < RATES[order] * LOOKS
+        for place in range(3):
+            row = given[3 * number + place]
+            row |= {"item": f"item-{order[place]}", "score": scores[place], "propensity": chances[place]}
+            row |= {"reward": float(clicks[place])}
+    return given
+
+
+def test_looks_are_learned_from_ties(tmp_path: Path) -> None:
+    """Without any random share the position-based model has its curve, and answers."""
+    given = tied_log(4000, seed=9)
+    pl.DataFrame(given, schema=SCHEMA).write_parquet(tmp_path / "log.parquet")
+    log = LogFile(tmp_path / "log.parquet")
+    found = survey(log)
+    looks = found.looks()
+    assert looks == pytest.approx(LOOKS, abs=0.08)
+    # the last ranking is a part of its own
+    tie = np.concatenate([np.where(part.tie >= 0, part.tie + 10**6 * j, -1) for j, part in enumerate(log.parts())])
+    assert (tie >= 0).reshape(-1, 3).tolist() == [[bool(n % 2), True, not n % 2] for n in range(4000)]
+    rows_of = np.flatnonzero(tie >= 0)
+    by_rows = evaluate.examination(
+        [given[row]["reward"] for row in rows_of], [given[row]["position"] for row in rows_of], group=tie[rows_of]
+    )
+    assert looks == pytest.approx(by_rows, abs=1e-6)
+    (tmp_path / "scores.csv").write_text("item,score\nitem-1,3\nitem-0,2\nitem-2,1\n")
+    study = evaluate_log(tmp_path / "log.parquet", scores=[tmp_path / "scores.csv"])
+    (each,) = [each for each in study.fixed[0].estimates if each.estimator == "position_based"]
+    assert not each.refusal
+    assert each.low < RATES[[1, 0, 2]] @ LOOKS < each.high
+    assert any("0 of reward in rankings drawn at random and" in note for note in study.notes)
+
+
+def test_looks_need_ties_that_are_linked(tmp_path: Path) -> None:
+    """Ties of the first two places alone say nothing of the third, nor do equal scores whose order is no chance."""
+    given = [row for number, row in enumerate(tied_log(3000, seed=9)) if number // 3 % 2]
+    pl.DataFrame(given, schema=SCHEMA).write_parquet(tmp_path / "log.parquet")
+    assert survey(LogFile(tmp_path / "log.parquet")).looks() is None
+    fixed = [row | {"score": 0.5, "propensity": 0.9} for row in tied_log(3000, seed=9)]
+    pl.DataFrame(fixed, schema=SCHEMA).write_parquet(tmp_path / "fixed.parquet")
+    assert survey(LogFile(tmp_path / "fixed.parquet")).looks() is None
+
+
+def test_looks_of_ties_and_of_random_rankings_are_one_fit() -> None:
+    rng = np.random.default_rng(3)
+    reward, position, group = [], [], []
+    drawn = np.zeros((2, 3))
+    tied, ties = np.zeros(3), np.zeros((3, 3))
+    for number in range(600):
+        places = [[0, 1, 2], [0, 1], [1, 2]][number % 3]
+        clicks = (rng.random(len(places)) < 0.5 * LOOKS[places]).astype(float)
+        reward += clicks.tolist()
+        position += [place + 1 for place in places]
+        group += [0 if number % 3 == 0 else number] * len(places)
+        if number % 3 == 0:
+            drawn[0] += clicks
+            drawn[1] += 1
+        else:
+            tied[places] += clicks
+            ties[places[0], places[-1]] += clicks.sum()
+    expected = evaluate.examination(reward, position, group=group)
+    assert fit_looks(drawn[0], drawn[1], tied, ties) == pytest.approx(expected, abs=1e-6)
 
 
 def test_chances_by_item_and_position(tmp_path: Path) -> None:

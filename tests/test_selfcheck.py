@@ -76,9 +76,8 @@ def part(seed: int, name: str, count: int) -> tuple[LogPart, dict[str, float]]:
     none = np.zeros(shown.size, bool)
     starts = np.arange(0, shown.size, PLACES)
     at, eligible = np.zeros(count, np.int64), np.full(count, float(ITEMS))
-    return LogPart(
-        starts, at, shown, position + 1, reward, mixed, none, none, columns, eligible, RankingFilters.none(count)
-    ), truth
+    others = columns, eligible, RankingFilters.none(count), np.full(shown.size, -1)
+    return LogPart(starts, at, shown, position + 1, reward, mixed, none, none, *others), truth
 
 
 @pytest.mark.parametrize("name", PAIRS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -136,6 +137,11 @@ class LogFile:
             chance = pl.coalesce(pl.col("balanced").cast(pl.Float64), chance)
             chosen += [pl.col("variants"), pl.col("variant")]
         chosen.append(chance.alias("propensity"))
+        own = pl.col("propensity") if "propensity" in self._columns else pl.lit(None)
+        chosen.append(own.cast(pl.Float64).alias("own"))  # given the variant, whose ties they are
+        # null stands for an infinite score, which JSON has no word for
+        score = pl.col("score").cast(pl.Float64).fill_null(math.inf) if "score" in self._columns else pl.lit(math.nan)
+        chosen.append(score.alias("score"))
         for old, new in (("random", "drawn"), ("explored", "explored")):
             chosen.append((pl.col(old) if old in self._columns else pl.lit(False)).alias(new))
         eligible = pl.col("eligible") if "eligible" in self._columns else pl.lit(None)
@@ -199,6 +205,7 @@ class LogFile:
             _variants(frame) if self.retraced else {},
             frame["eligible"].fill_null(float("nan")).to_numpy()[first],
             self._filters(frame, first, lists),
+            _ties(frame, new, position),
         )
 
     def _filters(self, frame: Any, first: Ints, lists: bool) -> RankingFilters:
@@ -222,6 +229,22 @@ class LogFile:
         sizes = np.bincount(known["ranking"].to_numpy(), minlength=column.len())
         starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         return ItemLists(column.is_not_null().to_numpy(), starts, known["code"].to_numpy().astype(np.int64))
+
+
+def _ties(frame: Any, new: npt.NDArray[np.bool_], position: Ints) -> Ints:
+    """The number of each row's tie, −1 for none.
+
+    A tie is a run of m equal scores in one ranking, each of whose rows could have been elsewhere in it: an item of a
+    tie is at a place with a chance of at most 1/m, whatever else was drawn at random.
+    """
+    score, own = frame["score"].to_numpy(), frame["own"].fill_null(math.inf).to_numpy()
+    apart = frame["drawn"].fill_null(False).to_numpy() | frame["explored"].fill_null(False).to_numpy()
+    follows = (score[1:] == score[:-1]) & (position[1:] == position[:-1] + 1) & ~new[1:] & ~apart[1:] & ~apart[:-1]
+    run = np.cumsum(np.append(True, ~follows)) - 1
+    starts = np.flatnonzero(np.append(True, ~follows))
+    sizes = np.diff(starts, append=score.size)
+    random = (sizes > 1) & (np.maximum.reduceat(own, starts) * sizes <= 1.0 + SLACK)
+    return np.where(random[run], run, -1)
 
 
 def _variants(frame: Any) -> dict[str, VariantColumns]:

@@ -71,6 +71,8 @@ class LogPart(NamedTuple):
     eligible: Floats
     """How many items each ranking could have shown; NaN where it is not known."""
     filters: RankingFilters
+    tie: Ints
+    """For each row the number of its tie, a run of equal scores in random order; −1 where it is in none."""
 
     @property
     def sizes(self) -> Ints:
@@ -93,4 +95,6 @@ class LogPart(NamedTuple):
             for name, found in self.variants.items()
         }
         of_rankings = self.eligible[begin:end], self.filters.cut(begin, end)
-        return LogPart(first - first[0], self.at[begin:end], *columns, self.explored[rows], variants, *of_rankings)
+        return LogPart(
+            first - first[0], self.at[begin:end], *columns, self.explored[rows], variants, *of_rankings, self.tie[rows]
+        )

@@ -340,6 +340,8 @@ def evaluate_log(
             progress(before, steps)
     rates = model.rates()
     notes = list(found.lacks)
+    if looks is not None and found.slots > 1:
+        notes.append(found.looks_note)
     if targets and found.unknown < found.rows:
         notes.append(f"upper ends suppose that no propensity is below the least of the log, {found.least:.3g}")
     learned: tuple[Replayed, ...] = ()

@@ -9,6 +9,8 @@ import numpy.typing as npt
 
 from hellinger.errors import require
 from hellinger.evaluate.logs import LogFile
+from hellinger.evaluate.parts import LogPart
+from hellinger.evaluate.positions import fit_looks
 
 __all__ = ["Survey", "survey"]
 
@@ -50,6 +52,9 @@ class Survey:
     drawn_rewards: Floats = field(default_factory=lambda: np.zeros(0))
     """Rewards and rows of each position among rankings drawn at random."""
     drawn_rows: Floats = field(default_factory=lambda: np.zeros(0))
+    tied_rewards: Floats = field(default_factory=lambda: np.zeros(0))
+    """Rewards of each position among ties in random order, and of all ties between two positions."""
+    ties: Floats = field(default_factory=lambda: np.zeros((0, 0)))
     born: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     """The ranking in which each item was first and last shown."""
     gone: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
@@ -116,19 +121,68 @@ class Survey:
         return float(known.mean()) if known.size else float(self.items)
 
     def looks(self) -> Floats | None:
-        """The chance of a look at each position relative to the first, from rankings drawn at random, if these suffice.
+        """The chance of a look at each position relative to the first, if rows in random order suffice to tell.
 
-        A position must have had 30 rewards, or looks are given up to the one before.
+        Such are rankings drawn at random, and ties. A position must have had 30 rewards among them, and so must what
+        links it with the next: what was drawn at both, and ties that go from one to the other.
         """
-        if not self.drawn_rows.size or self.drawn_rewards[0] < _ENOUGH:
+        earned = self.drawn_rewards + self.tied_rewards
+        if not earned.size or earned.min() < _ENOUGH:
             return None
-        rates = self.drawn_rewards / np.maximum(self.drawn_rows, 1.0)
-        few = np.flatnonzero(self.drawn_rewards < _ENOUGH)
-        known = int(few[0]) if few.size else rates.size
-        return np.asarray(rates[:known] / rates[0]) if known == self.slots else None
+        links = self.drawn_rewards[1:] + self.drawn_rewards[:-1]
+        # ties that begin at or before a position, less those that end there or before
+        links += np.cumsum(self.ties.sum(axis=1) - self.ties.sum(axis=0))[:-1]
+        if links.size and links.min() < _ENOUGH:
+            return None
+        return fit_looks(self.drawn_rewards, self.drawn_rows, self.tied_rewards, self.ties)
+
+    @property
+    def looks_note(self) -> str:
+        """What the looks were learned from, in words."""
+        return (
+            f"looks at positions are learned from {self.drawn_rewards.sum():,.0f} of reward in rankings drawn at "
+            f"random and {self.tied_rewards.sum():,.0f} in ties"
+        )
 
 
 _ENOUGH = 30
+
+
+class _RandomRows:
+    """Rewards by position of rows that are in random order."""
+
+    def __init__(self) -> None:
+        self._sums = np.zeros((3, 0))
+        self._ties: dict[tuple[int, int], float] = {}
+
+    def add(self, part: LogPart) -> None:
+        """Count these."""
+        slots = max(int(part.position.max()), self._sums.shape[1])
+        self._sums = np.pad(self._sums, ((0, 0), (0, slots - self._sums.shape[1])))
+        tied = part.tie >= 0
+        for row, rows, values in ((0, part.drawn, part.reward), (1, part.drawn, None), (2, tied, part.reward)):
+            weights = None if values is None else values[rows]
+            self._sums[row] += np.bincount(part.position[rows] - 1, weights, slots)
+        if tied.any():
+            self._add_ties(part.tie[tied], part.position[tied] - 1, part.reward[tied], slots)
+
+    def _add_ties(self, tie: Ints, place: Ints, reward: Floats, slots: int) -> None:
+        starts = np.flatnonzero(np.diff(tie, prepend=-1))
+        ends = np.append(starts[1:], tie.size) - 1
+        codes, which = np.unique(place[starts] * slots + place[ends], return_inverse=True)
+        sums = np.bincount(which, np.add.reduceat(reward, starts))
+        for code, earned in zip(codes.tolist(), sums.tolist(), strict=True):
+            if earned > 0.0:
+                span = code // slots, code % slots
+                self._ties[span] = self._ties.get(span, 0.0) + earned
+
+    def give(self, out: Survey) -> None:
+        """Write down what was found."""
+        pad = ((0, 0), (0, out.slots - self._sums.shape[1]))
+        out.drawn_rewards, out.drawn_rows, out.tied_rewards = np.pad(self._sums, pad)
+        out.ties = np.zeros((out.slots, out.slots))
+        for span, earned in self._ties.items():
+            out.ties[span] = earned
 
 
 def survey(log: LogFile) -> Survey:
@@ -137,7 +191,7 @@ def survey(log: LogFile) -> Survey:
     most, least = 0.0, np.inf
     born: dict[int, int] = {}
     gone = np.zeros(0, np.int64)
-    earned, shown = np.zeros(0), np.zeros(0)
+    rows_by_position = _RandomRows()
     eligible: list[Floats] = []
     lowest: list[Floats] = []
     filtered: list[Flags] = []
@@ -168,12 +222,7 @@ def survey(log: LogFile) -> Survey:
             out.variants[name] = min(out.variants.get(name, 1.0), float(some.min(initial=1.0)))
         rows, earned_there = out.explored
         out.explored = rows + int(part.explored.sum()), earned_there + float(part.reward[part.explored].sum())
-        if part.drawn.any():
-            size = max(out.slots, earned.size)
-            earned = np.pad(earned, (0, size - earned.size))
-            shown = np.pad(shown, (0, size - shown.size))
-            earned += np.bincount(part.position[part.drawn] - 1, part.reward[part.drawn], size)
-            shown += np.bincount(part.position[part.drawn] - 1, minlength=size)
+        rows_by_position.add(part)
         out.rankings += part.first.size
         out.rows += part.item.size
         out.reward += float(part.reward.sum())
@@ -182,7 +231,8 @@ def survey(log: LogFile) -> Survey:
     out.most = max(1.0, most)
     out.least = least if np.isfinite(least) else 1.0
     out.born = np.array([born[item] for item in range(len(log.names))], np.int64)
-    out.gone, out.drawn_rewards, out.drawn_rows = gone, earned, shown
+    out.gone = gone
+    rows_by_position.give(out)
     if log.kind == "Open Bandit":  # whose items are the same throughout
         out.born[:], out.gone[:] = 0, out.rankings - 1
     logged = np.concatenate(eligible)
