@@ -88,6 +88,20 @@ def test_both_forms_are_read_alike(folder: Path, name: str, monkeypatch: pytest.
     assert parts[1].cut(2, 4).at.tolist() == parts[1].at[2:4].tolist()
 
 
+@pytest.mark.parametrize("lazy", [False, True])
+def test_frames_are_evaluated_as_files_are(folder: Path, lazy: bool) -> None:
+    frame = pl.read_parquet(folder / "log.parquet")
+    given = frame.lazy() if lazy else frame
+    study = evaluate_log(given, scores=[folder / "scores.csv"], policies=["uniform"])
+    of_file = evaluate_log(folder / "log.parquet", scores=[folder / "scores.csv"], policies=["uniform"])
+    assert study.fixed == of_file.fixed
+    assert study.path == ("a LazyFrame" if lazy else "a DataFrame")
+    with pytest.raises(InputError, match="'a DataFrame' lacks item"):
+        LogFile(frame.drop("item"))
+    with pytest.raises(InputError, match="the log must be a file"):
+        LogFile("nowhere.parquet")
+
+
 def test_a_survey_says_what_a_log_is_like(folder: Path) -> None:
     found = survey(LogFile(folder / "log.parquet"))
     assert (found.rankings, found.rows, found.items, found.slots) == (4000, 12_000, 6, 3)

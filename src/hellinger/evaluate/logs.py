@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,13 @@ from hellinger.evaluate.evaluator import SLACK
 from hellinger.evaluate.parts import LogPart, RankingFilters, VariantColumns
 from hellinger.world.tops import ItemLists
 
-__all__ = ["LogFile"]
+if TYPE_CHECKING:
+    import polars
+
+__all__ = ["LogFile", "LogSource"]
+
+LogSource = Union[str, Path, "polars.DataFrame", "polars.LazyFrame"]
+"""A file's path, or a frame."""
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -29,12 +35,13 @@ _FORMS = ".parquet (an export), .jsonl (an export) or .csv (Open Bandit, or an e
 
 
 class LogFile:
-    r"""A log on disk.
+    r"""A log on disk, or as a Polars frame.
 
     Parameters
     ----------
-    path
-        The file; its name's ending says what it is.
+    source
+        The file, whose name's ending says what it is; or a Polars ``DataFrame`` or ``LazyFrame`` with the columns of an
+        export, or of Open Bandit.
 
     Examples
     --------
@@ -46,25 +53,32 @@ class LogFile:
     ...     rankings = sum(part.first.size for part in log.parts())
     >>> log.kind, log.names, rankings
     ('Open Bandit', ['5', '7'], 2)
+
+    A frame may be lazy: two rankings of two items, in the columns that an export must have.
+
+    >>> import polars as pl
+    >>> frame = pl.DataFrame({"ranking_id": [1, 1, 2, 2], "item": list("abba"), "position": [1, 2, 1, 2]})
+    >>> log = LogFile(frame.lazy().with_columns(reward=pl.lit(0.0)))
+    >>> [part.first.tolist() for part in log.parts()], log.names
+    ([[0], [0]], ['a', 'b'])
     """
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, source: LogSource) -> None:
         with needs_extra("lab"):
             import polars as pl
-        self.path = Path(path)
-        if not self.path.is_file():
-            raise InputError(f"the log must be a file, {_FORMS}, but there is no file {str(path)!r}")
+        self.name = str(source) if isinstance(source, (str, Path)) else f"a {type(source).__name__}"
+        """The file's name, or what else it is."""
         try:
-            self._frame = _scanned(self.path)
+            self._frame = source.lazy() if isinstance(source, (pl.DataFrame, pl.LazyFrame)) else _scanned(source)
             schema = self._frame.collect_schema()
         except (pl.exceptions.PolarsError, OSError) as error:
-            raise InputError(f"{str(path)!r} cannot be read: {str(error).splitlines()[0]}") from None
+            raise InputError(f"{self.name!r} cannot be read: {str(error).splitlines()[0]}") from None
         columns = set(schema.names())
         self.kind = "Open Bandit" if "propensity_score" in columns else "export"
         wanted = {"item_id", "position", "click"} if self.kind == "Open Bandit" else set(_OURS) - {"at"}
         if missing := wanted - columns:
             raise InputError(
-                f"a log must have the columns {', '.join(sorted(wanted))}, but {str(path)!r} lacks "
+                f"a log must have the columns {', '.join(sorted(wanted))}, but {self.name!r} lacks "
                 f"{', '.join(sorted(missing))}"
             )
         self._columns = columns
@@ -99,7 +113,7 @@ class LogFile:
                     before += cut
                     yield part
         except pl.exceptions.PolarsError as error:
-            raise InputError(f"{str(self.path)!r} cannot be read: {str(error).splitlines()[0]}") from None
+            raise InputError(f"{self.name!r} cannot be read: {str(error).splitlines()[0]}") from None
         if left is not None and len(left):
             part = self._part(left, before, lists)
             heads.append(self._heads(left, part))
@@ -263,9 +277,12 @@ def _variants(frame: Any) -> dict[str, VariantColumns]:
     return found
 
 
-def _scanned(path: Path) -> Any:
+def _scanned(source: str | Path) -> Any:
     import polars as pl
 
+    path = Path(source)
+    if not path.is_file():
+        raise InputError(f"the log must be a file, {_FORMS}, but there is no file {str(source)!r}")
     kind = path.suffix.lower()
     if kind == ".parquet":
         return pl.scan_parquet(path)

@@ -16,7 +16,7 @@ from hellinger.evaluate.estimate import Estimate, disagreement
 from hellinger.evaluate.evaluator import ESTIMATORS, Evaluator
 from hellinger.evaluate.forecast import PATIENCE, Exploration, NearTies, forecast, near_ties
 from hellinger.evaluate.learning import Replayed
-from hellinger.evaluate.logs import LogFile
+from hellinger.evaluate.logs import LogFile, LogSource
 from hellinger.evaluate.parts import LogPart
 from hellinger.evaluate.plays import KeptRewards, check_learning
 from hellinger.evaluate.selfcheck import SelfCheck, SelfChecks
@@ -275,7 +275,7 @@ class _Run:
 
 
 def evaluate_log(
-    path: str | Path,
+    path: LogSource,
     *,
     policies: Sequence[str] = (),
     scores: Sequence[str | Path] = (),
@@ -292,7 +292,7 @@ def evaluate_log(
     Parameters
     ----------
     path
-        An export of the service (Parquet or JSON lines), or an Open Bandit file.
+        An export of the service (Parquet or JSON lines), an Open Bandit file, or either as a Polars frame.
     policies
         Specs of learning policies, which are played; ``uniform``, which does not learn, is weighted.
     scores
@@ -308,6 +308,18 @@ def evaluate_log(
         Folder in which finished plays are kept.
     progress
         Called with the steps done and their total.
+
+    Examples
+    --------
+    A log in which two items came first in turn by a coin, as a Polars frame: what would uniform choice have earned?
+
+    >>> import polars as pl
+    >>> log = pl.DataFrame({"ranking_id": range(400), "item": ["a", "b"] * 200, "reward": [1, 0, 0, 0] * 100})
+    >>> log = log.with_columns(position=pl.lit(1), propensity=pl.lit(0.5), eligible=pl.lit(2))
+    >>> study = evaluate_log(log, policies=["uniform"])
+    >>> ips = study.fixed[0].estimates[0]
+    >>> ips.value, ips.mean_weight, ips.verdict
+    (0.25, 1.0, 'not decided: between -10.3 % and +10.3 % of what was logged')
     """
     learning = [spec for spec in policies if parse_spec(spec)[0] != "uniform"]
     check_learning(learning, method)  # a wrong name is told before the log is read
@@ -369,7 +381,7 @@ def evaluate_log(
     ]
     near = near_ties(rates, found.slots, looks=1.0 if looks is None else float(looks[-1]), next_items=NEXT)
     answers = tuple(run.answer(drawn, following, near) for run in runs)
-    return Study(str(path), found, answers, learned, tuple(notes), checks.found(alpha))
+    return Study(log.name, found, answers, learned, tuple(notes), checks.found(alpha))
 
 
 def _explored(log: Survey) -> str:

@@ -226,7 +226,7 @@ def survey(log: LogFile) -> Survey:
         out.rankings += part.first.size
         out.rows += part.item.size
         out.reward += float(part.reward.sum())
-    require(out.rankings > 0, "the log has rankings", path=str(log.path))
+    require(out.rankings > 0, "the log has rankings", path=log.name)
     out.names = list(log.names)
     out.most = max(1.0, most)
     out.least = least if np.isfinite(least) else 1.0
