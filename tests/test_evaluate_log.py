@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -550,6 +551,56 @@ def test_the_command_writes_one_page(folder: Path, tmp_path: Path) -> None:
     assert found["log"]["rankings"] == 4000
     assert {each["estimator"] for each in found["fixed"][0]["estimates"]} == set(evaluate.ESTIMATORS)
     assert found["learning"][0]["how_far"].startswith("reached")
+
+
+class _Tables(HTMLParser):
+    """How many cells each row of each table has."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tables: list[list[int]] = []
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        if tag == "table":
+            self.tables.append([])
+        elif tag == "tr":
+            self.tables[-1].append(0)
+        elif tag in ("th", "td"):
+            self.tables[-1][-1] += 1
+
+
+def test_a_report_has_a_cell_under_every_head_and_what_exploring_would_cost(tmp_path: Path) -> None:
+    given = rows(300, seed=2, share=0.1)
+    pl.DataFrame(given, schema=SCHEMA).write_parquet(tmp_path / "log.parquet")
+    (tmp_path / "scores.csv").write_text("item,score\nitem-5,2\nitem-4,1\nitem-3,0\n")
+    arguments = ["evaluate", str(tmp_path / "log.parquet"), "--scores", str(tmp_path / "scores.csv")]
+    arguments += ["--policies", "ucb1", "--seeds", "1", "--out", str(tmp_path / "out")]
+    done = CliRunner().invoke(cli.app, arguments)
+    assert done.exit_code == 0, done.output
+    page = _Tables()
+    text = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    page.feed(text)
+    estimates, explorations, learned = page.tables
+    assert len(set(estimates)) == len(set(explorations)) == len(set(learned)) == 1
+    found = json.loads((tmp_path / "out" / "results.json").read_text(encoding="utf-8"))["fixed"][0]["explorations"]
+    settings = {each["setting"] for each in found}
+    assert 1 + len(settings) <= len(explorations) <= 1 + len(found)
+    for words in ("random_share = ", "price, in reward"):
+        assert words in text
+        assert words in done.output
+
+
+def test_weights_by_place_are_drawn() -> None:
+    from hellinger import figures
+
+    panel = figures.SupportPanel("a policy", [9.0, 8.0], [1.25, 0.75], [1.0], [0.5])
+    axes: list[Any] = list(figures.draw_support([panel]).axes)
+
+    def heights(at: Any) -> list[float]:
+        return [bar.get_height() for bar in at.patches]
+
+    drawn = {at.get_ylabel(): heights(at) for at in axes if at.get_xlabel() == "position"}
+    assert drawn == {"effective sample": [9.0, 8.0], "mean weight (1 expected)": [1.25, 0.75]}
 
 
 def test_the_command_says_what_is_missing(folder: Path) -> None:

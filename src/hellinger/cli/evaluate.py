@@ -187,3 +187,16 @@ def _show_fixed(answer: FixedAnswer) -> None:
         console.print(f"[red]{escape(answer.disagreement)}[/]", highlight=False)
     if answer.advice:
         console.print(f"[dim]to know more: {escape(answer.advice)}[/]", highlight=False)
+    if answer.explorations:
+        _show_explorations(answer)
+
+
+def _show_explorations(answer: FixedAnswer) -> None:
+    from hellinger.evaluate.forecast import EXPLORED, suggested
+
+    table = Table(box=None, header_style="dim", style="dim")
+    for name in EXPLORED:
+        table.add_column(name, justify="left" if name in EXPLORED[:2] else "right")
+    for each in suggested(answer.explorations):
+        table.add_row(*each.cells)
+    console.print(table)
