@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Callable
+from contextlib import nullcontext
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -16,6 +18,7 @@ import pytest
 from typer.testing import CliRunner
 
 from hellinger import cli, evaluate
+from hellinger.client import UnreachableError
 from hellinger.engine.draws import Draws
 from hellinger.engine.exploring import Exploring, Listed
 from hellinger.errors import InputError
@@ -551,6 +554,63 @@ def test_the_command_writes_one_page(folder: Path, tmp_path: Path) -> None:
     assert found["log"]["rankings"] == 4000
     assert {each["estimator"] for each in found["fixed"][0]["estimates"]} == set(evaluate.ESTIMATORS)
     assert found["learning"][0]["how_far"].startswith("reached")
+
+
+class FakeClient:
+    """A service whose export is a file; it may break off in the middle."""
+
+    def __init__(self, log: Path) -> None:
+        self.log = log.read_bytes()
+        self.asked: list[bool] = []
+        self.whole = True
+
+    def export_file(self, path: Path, *, retrace: bool, progress: Callable[[int], None]) -> Path:
+        self.asked.append(retrace)
+        path.write_bytes(self.log if self.whole else self.log[:100])
+        progress(path.stat().st_size)
+        if not self.whole:
+            raise UnreachableError("the answer must be read to its end, but broke off")
+        return path
+
+
+def test_a_fetched_log_is_kept_and_gone_on_from(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = FakeClient(folder / "log.parquet")
+    monkeypatch.setattr("hellinger.cli.evaluate.reached", lambda _url, _key: nullcontext(client))
+    out = tmp_path / "out"
+    arguments = ["evaluate", "--service", "http://a", "--policies", "ucb1", "--seeds", "1", "--out", str(out)]
+    client.whole = False
+    assert CliRunner().invoke(cli.app, arguments).exit_code != 0
+    assert list(out.iterdir()) == []  # no part is taken for the whole
+    client.whole = True
+    first = CliRunner().invoke(cli.app, arguments)
+    assert first.exit_code == 0, first.output
+    assert (out / "log.parquet").read_bytes() == (folder / "log.parquet").read_bytes()
+    again = CliRunner().invoke(cli.app, [*arguments, "--scores", str(folder / "scores.csv")])
+    assert again.exit_code == 0, again.output
+    assert len(client.asked) == 2
+    assert "going on from" in again.output
+    # neither another service's log, nor one without the chances of its variants, is taken for this one
+    for others in (["--variants"], ["--service", "http://b"]):
+        assert CliRunner().invoke(cli.app, [*arguments, *others]).exit_code == 0
+    assert client.asked == [False, False, True, False]
+    CliRunner().invoke(cli.app, [*arguments[:-2], "--json"])
+    assert len(client.asked) == 5
+    client.log = b""
+    none = CliRunner().invoke(cli.app, [*arguments[:-1], str(tmp_path / "none")])
+    assert "has no rankings" in str(none.exception)
+
+
+def test_progress_begins_with_the_survey(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hellinger.evaluate.logs._ROWS", 2000)
+    moves: list[tuple[int, int]] = []
+    evaluate_log(
+        folder / "log.parquet", policies=["ucb1", "uniform"], seeds=2, progress=lambda *move: moves.append(move)
+    )
+    done = [move[0] for move in moves]
+    assert done == sorted(done)
+    assert 0 < done[0] <= 2000
+    assert {total for _, total in moves} == {12_000 * 4}
+    assert moves[-1] == (48_000, 48_000)
 
 
 class _Tables(HTMLParser):

@@ -93,6 +93,15 @@ class LogFile:
         """Items, in the order in which they first come."""
         self._codes: dict[str, int] = {}
 
+    def rows(self) -> int:
+        """How many rows it has, quickly counted; 0 where it cannot be read."""
+        import polars as pl
+
+        try:
+            return int(self._frame.select(pl.len()).collect().item())
+        except (pl.exceptions.PolarsError, OSError):  # which reading it will tell better
+            return 0
+
     def parts(self, *, lists: bool = True) -> Iterator[LogPart]:
         """Rankings in the order of the file, some at a time; without ``lists`` those of filters are left empty."""
         import polars as pl

@@ -307,7 +307,7 @@ def evaluate_log(
     resume
         Folder in which finished plays are kept.
     progress
-        Called with the steps done and their total.
+        Called with the steps done and their total: rows surveyed, weighted, and played by each seed.
 
     Examples
     --------
@@ -328,18 +328,24 @@ def evaluate_log(
     require(
         some, "there is a policy, a table of scores, or a log with the chances of its variants", policies=0, scores=0
     )
-    found = survey(log)
+    rows = log.rows() if progress is not None else 0
+    steps = rows * (2 + seeds * len(learning))  # to survey them, to weight them, to play them
+
+    def move(done: int) -> None:
+        if progress is not None:
+            progress(done, max(done, steps))
+
+    found = survey(log, progress=move)
     looks = found.looks()
     targets: list[Target] = [read_target(table, found) for table in scores]
     if len(learning) < len(policies):
         targets.append(EvenChances(found))
-    steps = found.rankings + (seeds * len(learning) * found.rankings)
     model = _Model(found.items, looks, found.slots)
     runs = [_Run(target, found, looks, alpha, cut) for target in targets]
     runs += [_Run(Variant(name), found, None, alpha, cut, share=share) for name, share in found.variants.items()]
     checks = SelfChecks(found.variants, slots=found.longest, most=found.most)
     kept: list[tuple[Ints, Ints, Floats, Floats]] = []
-    before = 0
+    before = read = 0
     for block in _blocks(log):
         for run in runs:
             run.add(block, before, model)
@@ -348,8 +354,8 @@ def evaluate_log(
         before += block.first.size
         if learning:
             kept.append((block.item, block.position, block.reward, block.propensity))
-        if progress is not None:
-            progress(before, steps)
+        read += block.item.size
+        move(found.rows + read)
     rates = model.rates()
     notes = list(found.lacks)
     if looks is not None and found.slots > 1:
@@ -360,12 +366,14 @@ def evaluate_log(
     if learning:
         rewards = KeptRewards(*map(np.concatenate, zip(*kept, strict=True)), log=found, looks=looks, seed=seed)
         del kept
-
-        def move(runs: int, _total: int) -> None:
-            if progress is not None:
-                progress(found.rankings * (1 + runs), steps)
-
-        learned = rewards.play(learning, method, seeds=seeds, alpha=alpha, resume=resume, progress=move)
+        learned = rewards.play(
+            learning,
+            method,
+            seeds=seeds,
+            alpha=alpha,
+            resume=resume,
+            progress=lambda runs, _: move(found.rows * (2 + runs)),
+        )
         notes += rewards.notes
     # what a place drawn at random earns: an item counts for as long as it was there
     drawn = float(np.average(rates, weights=found.gone - found.born + 1) * (1.0 if looks is None else looks.mean()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -185,8 +186,8 @@ class _RandomRows:
             out.ties[span] = earned
 
 
-def survey(log: LogFile) -> Survey:
-    """Read a log once, to know what is in it."""
+def survey(log: LogFile, *, progress: Callable[[int], None] | None = None) -> Survey:
+    """Read a log once, to know what is in it; ``progress`` is called with the rows that were read."""
     out = Survey(log.kind, log.whole)
     most, least = 0.0, np.inf
     born: dict[int, int] = {}
@@ -226,6 +227,8 @@ def survey(log: LogFile) -> Survey:
         out.rankings += part.first.size
         out.rows += part.item.size
         out.reward += float(part.reward.sum())
+        if progress is not None:
+            progress(out.rows)
     require(out.rankings > 0, "the log has rankings", path=log.name)
     out.names = list(log.names)
     out.most = max(1.0, most)
