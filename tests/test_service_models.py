@@ -31,6 +31,7 @@ from hellinger.ledger.errors import OutdatedError
 from hellinger.ledger.modelled import Modelled, Placing, ShownIn, split_model
 from hellinger.ledger.recovery import check, differences, fold, recover
 from hellinger.ledger.snapshot import _blocks, decode, encode
+from hellinger.policies import Prior
 from hellinger.store import open_store
 from ledger_model import START, Log
 from lives import Copy, next_ranking
@@ -120,6 +121,56 @@ def test_steps_may_be_taken_at_any_time(copy: Copy) -> None:
     assert differences(whole, copy.desk.ledger) == []
 
 
+def test_a_step_may_be_left_half_taken(copy: Copy) -> None:
+    """A page is learned item by item, and rankings come between: the same to the bit as all at once."""
+    whole, cut = Ledger(), Ledger()
+    for start in range(0, len(copy.log.events), 20):
+        for ledger in (whole, cut):
+            with ledger.requests.pinned(()):
+                ledger.apply(placed(copy.log.events[start : start + 20]))
+        whole.models.learn()
+        if (model := cut.models.of.get("one")) is not None:
+            for _ in range(start % 7):
+                if len(model):
+                    model._go_on()
+            if len(model.pool):
+                model.pool.pick(3, context=YOUNG, count=False)
+    assert len(cut.models.of["one"]) > 50
+    assert differences(whole, cut) == []
+
+
+def test_a_prior_reaches_many_items_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hellinger.ledger.modelled.REFRESHED", 10)
+    slow, fast = Modelled("cold-start", "logistic", 1), Modelled("cold-start", "logistic", 1)
+    items = [Placing(5 + j, 0.0, 0.0, (), f'{{"length":{j % 7}.5}}', False) for j in range(64)]
+    for model in (slow, fast):
+        model.begin(items, 0.0)
+        model.set_prior(Prior(2.0, 50.0, 100.0).state())
+        model.observe([9, 7], np.array([1.0, 1.0]), np.array([0.0, 1.0]), '{"age":3}')
+    parts = 0
+    while len(slow):
+        slow._go_on()
+        parts += 1
+        if len(slow.pool):
+            slow.pool.pick(3, context={"age": 3.0}, count=False)
+    fast.catch_up()
+    assert parts > 64 // 10
+    assert slow.digest() == fast.digest()
+
+
+def test_a_model_is_never_far_behind_the_log(copy: Copy, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However little time a commit has for it: the log waits instead."""
+    monkeypatch.setattr("hellinger.ledger.variant_models.MOST", 30)
+    ledger, furthest = Ledger(), 0
+    for start in range(0, len(copy.log.events), 10):
+        with ledger.requests.pinned(()):
+            ledger.apply(placed(copy.log.events[start : start + 10]))
+        ledger.models.learn(0.0)
+        furthest = max(furthest, *(model.behind for model in ledger.models), 0)
+    assert furthest == 30
+    assert differences(ledger, copy.desk.ledger) == []
+
+
 def test_a_difference_is_found(copy: Copy) -> None:
     other = decode(encode(copy.desk.ledger))
     model = other.models.of["one"]
@@ -178,7 +229,7 @@ def test_while_a_model_has_much_to_take_in_counts_rank(monkeypatch: pytest.Monke
     copy = Copy(Log(), variants={"one": "ucb1"}, seed=1)
     copy.add(*(f"i{number}" for number in range(9)))
     monkeypatch.setattr(Modelled, "settle", lambda self, seconds: not self.unsettled)
-    monkeypatch.setattr(Modelled, "catch_up", lambda self, seconds=None: None)
+    monkeypatch.setattr(Modelled, "catch_up", lambda self, seconds=None, most=0: None)
     begin(copy, {"one": SPEC})
     assert copy.desk.pools.model("one") is None
     assert len(copy.rank(5, context=YOUNG).fields["items"]) == 5

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Generic, overload
 
@@ -563,6 +563,17 @@ class Pool(Core, Generic[IdT]):
         n, s = self._checks.many(impressions, rewards, slots.size)
         self._count(slots, n, s, contexts)
 
+    def recording(
+        self, ids: Names[IdT], impressions: npt.ArrayLike = 0, rewards: npt.ArrayLike = 0, *, context: Features | None
+    ) -> Iterator[None]:
+        """:meth:`record_many` by a model, which learns an event at each step of the iterator.
+
+        Rankings may be made between two steps, by what is learned so far; nothing else may change meanwhile.
+        """
+        slots = self._places(ids)
+        n, s = self._checks.many(impressions, rewards, slots.size)
+        return self._counting(slots, n, s, context)
+
     def record_places(self, places: Slots, impressions: float, rewards: Floats) -> None:
         """Count so many impressions of each of these places, and their rewards."""
         last = int(places.view(np.uint64).max(initial=0))  # a negative one is beyond all
@@ -619,13 +630,16 @@ class Pool(Core, Generic[IdT]):
     @property
     def unsettled(self) -> int:
         """How much :meth:`settle` has to do: 0 for nothing."""
-        return self._members.unsettled
+        return self._members.unsettled + (0 if self._context is None else self._context.regression.unsettled)
 
     def settle(self, most: int | None = None) -> None:
         """Let about so many items, or all, have what a prior that was set slowly says of them."""
         require(most is None or most >= 1, "1 <= most", most=most)
         while self.unsettled:
-            self._members.go_on(self._store, len(self) if most is None else most)
+            if self._members.unsettled:
+                self._members.go_on(self._store, len(self) if most is None else most)
+            else:
+                self._modelled.regression.settle(most)
             self._version += 1
             if most is not None:
                 return

@@ -45,6 +45,7 @@ def _of_prior(name: str, policy: str, ledger: Ledger, prior: Prior) -> dict[str,
         "model": "prior",
         "items": ledger.catalogue.live,
         "impressions": prior.plays,
+        "behind": 0,
         "effects": [_effect(str(each.name), each.weight, each.error) for each in surest[:EFFECTS]],
         "calibration": [
             {
@@ -71,6 +72,7 @@ def _one(name: str, model: Modelled) -> dict[str, Any]:
         "model": model.model,
         "items": len(model.pool),
         "impressions": float(model.calibration.table[:, 1].sum()),
+        "behind": model.behind,
         "effects": [_effect(each.name, each.effect, each.error) for each in effects[:EFFECTS]],
         "calibration": _calibration(model),
     }

@@ -378,6 +378,7 @@ class ModelRow(BaseModel):
     model: str = Field(description="`prior` where the variant has no model, but a prior that knows features of items.")
     items: int
     impressions: float = Field(description="Impressions that it has learned from, since it began.")
+    behind: int = Field(description="Items and events of the log that it has yet to learn from; at most 20,000.")
     effects: list[EffectRow] = Field(description="Those that all items share, the surest first.")
     calibration: list[CalibrationRow]
 

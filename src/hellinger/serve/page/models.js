@@ -40,7 +40,7 @@ export class Models {
       "div",
       { class: "model" },
       h("h3", {}, h("span", { class: "name" }, h("span", { class: "swatch", style: { background: colour } }), label(model.variant)), " ", h("span", { class: "spec" }, model.model === "prior" ? "prior by features of items" : model.model)),
-      h("p", { class: "note" }, `Learned from ${count(model.impressions)} impressions of ${count(model.items)} items.`),
+      h("p", { class: "note" }, `Learned from ${count(model.impressions)} impressions of ${count(model.items)} items${model.behind ? `; ${count(model.behind)} events behind` : ""}.`),
       h(
         "div",
         { class: "pair even" },
