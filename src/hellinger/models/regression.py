@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hellinger._arrays import grown
-from hellinger.errors import InputError, require, require_memory
+from hellinger.errors import InputError, require
 from hellinger.families import Bernoulli, Family, Poisson
 from hellinger.models import _kernels as kernels
 from hellinger.models import _spread
@@ -441,7 +441,6 @@ class Regression:
         width, rows = 1 + len(self.things), 1 + len(self.people)
         if (width, rows) == (self._width, self._rows):
             return
-        require_memory(2.0 * 8 * (width * rows) ** 2, f"a covariance of {width * rows:,} weights")
         old, kept = self._weights, np.arange(self._rows)[:, None] * width + np.arange(self._width)
         kept = kept.reshape(-1)[: old.mean.size]
         self._kinds = _kinds(width, rows)
@@ -536,9 +535,7 @@ class Regression:
                 own.before[row] = self.spread[OWN]
             return
         if self._used == self._own.mean.shape[0]:
-            size = max(16, 2 * self._used)
-            require_memory(8.0 * size * (width + 1) * max(width, 1), f"own weights of {size:,} items")
-            self._resize_own(size, width)
+            self._resize_own(max(16, 2 * self._used), width)
         own, row = self._own, self._used
         own.mean[row], own.before[row] = 0.0, self.spread[OWN]
         own.cov[row] = self.spread[OWN] * np.eye(width)
