@@ -22,15 +22,16 @@ from hellinger.client import Feedback, NewItem
 from hellinger.engine.allocation import Allocation
 from hellinger.engine.drafts import Query
 from hellinger.engine.learning import due
-from hellinger.engine.specs import canonical, draws, policy_of
+from hellinger.engine.specs import canonical, check_new, draws, policy_of
 from hellinger.errors import InputError
 from hellinger.events import Event
 from hellinger.ledger import Ledger, placed
 from hellinger.ledger.calibration import Calibration
 from hellinger.ledger.errors import OutdatedError
 from hellinger.ledger.modelled import Modelled, Placing, ShownIn, split_model
-from hellinger.ledger.recovery import check, differences, fold, recover
+from hellinger.ledger.recovery import check, differences, fold, recover, recover_at
 from hellinger.ledger.snapshot import _blocks, decode, encode
+from hellinger.models import regression
 from hellinger.policies import Prior
 from hellinger.store import open_store
 from ledger_model import START, Log
@@ -268,6 +269,20 @@ def test_specs_of_variants() -> None:
             canonical(wrong)
 
 
+def test_a_model_that_may_grow_too_large_is_refused_by_its_spec() -> None:
+    """When a variant is added, and never by what folds the log: that must not depend on the machine."""
+    check_new("cold-start(model=logistic(columns=63, item_columns=63))")
+    check_new("uniform")
+    for large in (
+        "cold-start(model=logistic(columns=64, item_columns=128))",
+        "cold-start(model=logistic(shared=false, per_item=true, columns=17))",
+    ):
+        with pytest.raises(InputError, match="in a variant's model"):
+            check_new(large)
+        assert canonical(large) == large  # a log that has it is folded
+    assert "require_memory" not in Path(regression.__file__).read_text()
+
+
 def test_an_item_is_placed_once_and_removed_once() -> None:
     model = Modelled("ucb1", "logistic", 1)
     model.begin([Placing(5, 3.0, 1.0, (), '{"x":1.0}', False), Placing(9, 0.0, 0.0, ("t",), None, True)], 10.0)
@@ -454,6 +469,7 @@ def test_what_another_version_has_learned_is_learned_again(
         store.append([Event(*event[1:]) for event in copy.log.events[: ledger.seq]], 0)
         store.save_snapshot(ledger.seq, [damaged])
         assert differences(recover(store), ledger) == []
+        assert differences(recover_at(store, ledger.seq), ledger) == []
         assert check(store) == []
         # behind the base of compaction there is nothing to learn from: models begin there, in every replica alike
         store.save_snapshot(ledger.seq, [damaged], base=True)
