@@ -29,7 +29,7 @@ from hellinger.ledger import Ledger, placed
 from hellinger.ledger.calibration import Calibration
 from hellinger.ledger.errors import OutdatedError
 from hellinger.ledger.modelled import Modelled, Placing, ShownIn, split_model
-from hellinger.ledger.recovery import check, differences, fold, recover, recover_at
+from hellinger.ledger.recovery import SLACK, check, compact, differences, fold, recover, recover_at
 from hellinger.ledger.snapshot import _blocks, decode, encode
 from hellinger.models import regression
 from hellinger.policies import Prior
@@ -343,6 +343,12 @@ def test_a_variant_with_a_model_over_http(served: Served) -> None:
         effects = {each["name"]: each for each in model["effects"]}
         assert effects["likes=s × topic=sport"]["low"] < effects["likes=s × topic=sport"]["effect"]
         assert effects["likes=s × topic=sport"]["effect"] > 0 > effects["likes=s × topic=art"]["effect"]
+        assert model["behind"] >= 0
+        assert model["columns"] == {
+            "people": {"used": 5, "most": 16, "left_out": []},
+            "items": {"used": 2, "most": 32, "left_out": []},
+        }
+        assert 'hellinger_model_behind{variant="personal"}' in http.get("/metrics").text
         for row in model["calibration"]:
             assert row["impressions"] >= 20
             assert 0 <= row["low"] <= row["observed"] <= row["high"] <= 1
@@ -480,6 +486,25 @@ def test_what_another_version_has_learned_is_learned_again(
     assert (len(model.pool), model.began) == (len(ledger.models.of["one"].pool), ledger.seq)
     assert model.pool.rounds == ledger.rounds(variants=["one"])
     assert not any(each.effect for each in model.pool.effects())
+
+
+def test_contexts_leave_with_their_rankings(copy: Copy, tmp_path: Path) -> None:
+    """After ``retention_days`` no event says who asked; what was learned of them stays, and what follows is learned."""
+    ledger = copy.desk.ledger
+    with closing(open_store(f"sqlite:///{tmp_path}/log.db")) as store:
+        store.append([Event(*event[1:]) for event in copy.log.events[: ledger.seq]], 0)
+        half = next(event.seq for event in copy.log.events if event.at >= START + 75)
+        compact(store, before=START + 75 + SLACK, window=0)
+        compact(store, before=START + 75, window=0)  # the same once more changes nothing
+        said = [event.seq for event in store.read(0, 1 << 20) if '"context"' in event.body]
+        assert said
+        assert min(said) >= half
+        compact(store, before=START + 75 + 2 * SLACK, window=0)
+        left = store.read(0, 1 << 20)
+        assert left
+        assert not any("context" in event.body or "likes" in event.body for event in left)
+        assert differences(recover(store), ledger) == []
+        assert check(store) == []
 
 
 def test_a_model_and_its_prior_count_impressions_alike() -> None:
