@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from hellinger import families
 from hellinger.errors import require
-from hellinger.models import Effect, Features, Model, ModelLike
+from hellinger.models import Effect, Encoder, Features, Model, ModelLike
 from hellinger.policies import PolicyLike, Prior
 from hellinger.policies.segments import SegmentLaw
 from hellinger.pool import _prior, _scan
@@ -466,6 +466,11 @@ class Pool(Core, Generic[IdT]):
             found = () if self.prior.effects is None else self.prior.effects.columns
             return [Effect(str(column.name), column.weight, column.error) for column in found]
         return self._modelled.regression.effects()
+
+    def encoders(self) -> tuple[Encoder, Encoder]:
+        """How the model encodes people and items: which columns they have, and what was left out for want of one."""
+        regression = self._modelled.regression
+        return regression.people, regression.things
 
     def group_effects(self, most: int = 20) -> list[GroupEffect]:
         """What was learned of the groups that stand out most, by the prior in force; none where groups tell nothing.

@@ -7,6 +7,7 @@ from typing import Any
 
 from hellinger.ledger import Ledger
 from hellinger.ledger.modelled import Modelled
+from hellinger.models import Encoder
 from hellinger.policies import Prior
 from hellinger.serve.listing import intervals
 
@@ -46,6 +47,7 @@ def _of_prior(name: str, policy: str, ledger: Ledger, prior: Prior) -> dict[str,
         "items": ledger.catalogue.live,
         "impressions": prior.plays,
         "behind": 0,
+        "columns": None,
         "effects": [_effect(str(each.name), each.weight, each.error) for each in surest[:EFFECTS]],
         "calibration": [
             {
@@ -73,9 +75,15 @@ def _one(name: str, model: Modelled) -> dict[str, Any]:
         "items": len(model.pool),
         "impressions": float(model.calibration.table[:, 1].sum()),
         "behind": model.behind,
+        "columns": {whose: _columns(each) for whose, each in zip(("people", "items"), model.pool.encoders(), strict=True)},
         "effects": [_effect(each.name, each.effect, each.error) for each in effects[:EFFECTS]],
         "calibration": _calibration(model),
     }
+
+
+def _columns(encoder: Encoder) -> dict[str, Any]:
+    """How many columns are in use, and what found none."""
+    return {"used": len(encoder), "most": encoder.columns, "left_out": list(encoder.left_out)}
 
 
 def _calibration(model: Modelled) -> list[dict[str, float]]:
