@@ -101,8 +101,8 @@ def test_a_base_by_an_older_version_of_events_it_did_not_understand(
         recovery.compact(store, before=now() + 1000, window=0)
         saved = store.snapshot(base=True)
         assert saved is not None
-        base = snapshot.decode(saved[1])
-        assert (base.format, base.catalogue.group_of(0)) == (snapshot.VERSION, ("x", "y"))
+        kept = snapshot.decode(saved[1])
+        assert (kept.format, kept.catalogue.group_of(0)) == (snapshot.VERSION, ("x", "y"))
         assert recovery.check(store) == []
 
 

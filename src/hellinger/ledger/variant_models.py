@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["VariantModels"]
 
 MOST = 20_000
-"""Items that may wait to be learned from: beyond, a commit takes as many as it brings, and all who write wait for it."""
+"""Items that may wait to be learned from: beyond, a commit takes as many as it brings, and all who write wait."""
 MANY = 2_000
 """While so many wait, a commit takes twice as long for a model as it takes in any case; with twice as many thrice."""
 

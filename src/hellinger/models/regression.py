@@ -220,9 +220,7 @@ class Regression:
         for _ in self.observing(slots, context, impressions, rewards):
             pass
 
-    def observing(
-        self, slots: Slots, context: Features | None, impressions: Floats, rewards: Floats
-    ) -> Iterator[None]:
+    def observing(self, slots: Slots, context: Features | None, impressions: Floats, rewards: Floats) -> Iterator[None]:
         """:meth:`observe_page`, whose caller may do something else after each item: rank, and change nothing."""
         z = self.learn_context(context) if impressions.any() else self.context(context)
         for slot, n, s in zip(slots.tolist(), impressions.tolist(), rewards.tolist(), strict=True):

@@ -67,6 +67,7 @@ def _effect(name: str, effect: float, error: float) -> dict[str, Any]:
 
 
 def _one(name: str, model: Modelled) -> dict[str, Any]:
+    people, things = model.pool.encoders()
     effects = sorted(model.pool.effects(), key=lambda each: -abs(each.effect) / (each.error or 1.0))
     return {
         "variant": name,
@@ -75,7 +76,7 @@ def _one(name: str, model: Modelled) -> dict[str, Any]:
         "items": len(model.pool),
         "impressions": float(model.calibration.table[:, 1].sum()),
         "behind": model.behind,
-        "columns": {whose: _columns(each) for whose, each in zip(("people", "items"), model.pool.encoders(), strict=True)},
+        "columns": {"people": _columns(people), "items": _columns(things)},
         "effects": [_effect(each.name, each.effect, each.error) for each in effects[:EFFECTS]],
         "calibration": _calibration(model),
     }

@@ -375,7 +375,9 @@ class ColumnsRow(BaseModel):
 
     used: int
     most: int = Field(description="The model's `columns`, or its `item_columns`.")
-    left_out: list[str] = Field(description="Features that found no column, by key, the first 20: nothing is learned of them.")
+    left_out: list[str] = Field(
+        description="Keys of features that found no column, the first 20: nothing is learned of them."
+    )
 
 
 class ModelColumns(BaseModel):
