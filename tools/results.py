@@ -43,6 +43,7 @@ COMMANDS = {
     "catchup_million": Command("catchup.py --items 1000000", 5),
     "waits": Command("waits.py --segments 20", 6),
     "waits_million": Command("waits.py --items 1000000 --segments 50 --repeat 1", 6),
+    "updates": Command("updates.py", 0.1),
     "constant": Command("constant.py", 1),
     "positions": Command("positions.py", 4),
     "segments": Command("segments.py --seeds 12", 8),

@@ -529,13 +529,13 @@ class Pools:
                 self._look_up(*key, SLICE)
                 yield
             model = None if segment else self.ledger.models.of.get(variant)
-            for _ in range(0 if model is None else len(model)):  # what comes meanwhile has its turn next time
-                model = self.ledger.models.of.get(variant)
-                if model is None or not len(model):
-                    break
+            last = 0 if model is None else model.taken + len(model)  # what comes meanwhile has its turn next time
+            while model is not None and len(model) and model.taken < last:
                 with self._failing():
                     model.catch_up(LEARN)
                 yield
+                if self.ledger.models.of.get(variant) is not model:
+                    break
             if segment and key in self._of and not self._stays(*key):
                 del self._of[key]
 

@@ -427,7 +427,7 @@ class Ledger:
     def _item(self, seq: int, event: tuple[int, dict[str, Any], str], changes: Changes) -> None:
         at, fields, body = event
         catalogue, name = self.catalogue, fields["id"]
-        expires_at, features = fields["expires_at"] or 0, fields.get("features")
+        expires_at = fields["expires_at"] or 0
         slot = catalogue.slots.get(name)
         fresh = slot is None
         if slot is None:
@@ -437,19 +437,24 @@ class Ledger:
             changes.items.add(slot)
             if catalogue["state"][slot] == EXPIRED and not 0 < expires_at <= at:
                 catalogue.set_state(slot, SHOWN, at)
-        other = catalogue.describe(
+        if self.describe(slot, seq, fields, body) and not fresh:
+            changes.described.add(slot)
+
+    def describe(self, slot: int, seq: int, fields: Mapping[str, Any], body: str) -> bool:
+        """Let an item be what the event at this place says of it; whether tags, group or features are others."""
+        features = fields.get("features")
+        other = self.catalogue.describe(
             slot,
             said=seq,
             tags=tuple(fields["tags"]),
-            expires_at=expires_at,
+            expires_at=fields["expires_at"] or 0,
             body=body,
             group=tuple(fields.get("group", ())),
             features=orjson.dumps(features).decode() if features else "",
         )
-        if other and not fresh:
-            changes.described.add(slot)
         if self.models:
             self.models.place(slot, anew=other)
+        return other
 
     def _state(self, _seq: int, event: tuple[int, dict[str, Any], str], changes: Changes) -> None:
         at, fields, _ = event

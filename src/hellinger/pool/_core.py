@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
 
@@ -263,6 +263,21 @@ class Core:
         return self._store.ids.known(self._store.state.items, listed)
 
     def _count(self, slots: Slots, n: Floats, s: Floats, contexts: Contexts = None) -> None:
+        total = self._tally(slots, n, s, contexts)
+        if self._context is not None:
+            self._context.observe(slots, n, s, contexts)
+        self._add_rounds(total)
+        self._after(slots, n, s)
+
+    def _counting(self, slots: Slots, n: Floats, s: Floats, contexts: Contexts) -> Iterator[None]:
+        """:meth:`_count` by a model, event by event."""
+        total = self._tally(slots, n, s, contexts)
+        yield from self._modelled.observing(slots, n, s, contexts)
+        self._add_rounds(total)
+        self._after(slots, n, s)
+
+    def _tally(self, slots: Slots, n: Floats, s: Floats, contexts: Contexts) -> float:
+        """Count these, but for what follows from it; all or none."""
         if self._context is not None:
             self._context.check(contexts, slots.size)
         if self._scale == 1.0:
@@ -277,10 +292,7 @@ class Core:
                 float(item["n"]) * self._scale + n[same].sum(),
             )
             self._checks.refuse(float(total_s), float(total_n))
-        if self._context is not None:
-            self._context.observe(slots, n, s, contexts)
-        self._add_rounds(total)
-        self._after(slots, n, s)
+        return float(total)
 
     def _learn(self) -> None:
         """Fit the prior again where that is due: after an event, so that a ranking itself changes nothing."""
@@ -294,7 +306,7 @@ class Core:
 
     def _set_prior(self, prior: Prior, *, slowly: bool = False) -> None:
         if self._context is not None and (self.learning == "given" or not prior.plays):
-            self._context.set_prior(prior)
+            self._context.set_prior(prior, slowly=slowly)
         before, described, steps_of = self._members.prior, self._described, None
         others = prior.effects is not None or (before is not None and before.effects is not None)
         if described is not None and (others or self._members.unsettled):

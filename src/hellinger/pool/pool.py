@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Generic, overload
 
@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from hellinger import families
 from hellinger.errors import require
-from hellinger.models import Effect, Features, Model, ModelLike
+from hellinger.models import Effect, Encoder, Features, Model, ModelLike
 from hellinger.policies import PolicyLike, Prior
 from hellinger.policies.segments import SegmentLaw
 from hellinger.pool import _prior, _scan
@@ -475,6 +475,11 @@ class Pool(Core, Generic[IdT]):
             return [Effect(str(column.name), column.weight, column.error) for column in found]
         return self._modelled.regression.effects()
 
+    def encoders(self) -> tuple[Encoder, Encoder]:
+        """How the model encodes people and items: which columns they have, and what was left out for want of one."""
+        regression = self._modelled.regression
+        return regression.people, regression.things
+
     def group_effects(self, most: int = 20) -> list[GroupEffect]:
         """What was learned of the groups that stand out most, by the prior in force; none where groups tell nothing.
 
@@ -571,6 +576,17 @@ class Pool(Core, Generic[IdT]):
         n, s = self._checks.many(impressions, rewards, slots.size)
         self._count(slots, n, s, contexts)
 
+    def recording(
+        self, ids: Names[IdT], impressions: npt.ArrayLike = 0, rewards: npt.ArrayLike = 0, *, context: Features | None
+    ) -> Iterator[None]:
+        """:meth:`record_many` by a model, which learns an event at each step of the iterator.
+
+        Rankings may be made between two steps, by what is learned so far; nothing else may change meanwhile.
+        """
+        slots = self._places(ids)
+        n, s = self._checks.many(impressions, rewards, slots.size)
+        return self._counting(slots, n, s, context)
+
     def record_places(self, places: Slots, impressions: float, rewards: Floats) -> None:
         """Count so many impressions of each of these places, and their rewards."""
         last = int(places.view(np.uint64).max(initial=0))  # a negative one is beyond all
@@ -635,13 +651,16 @@ class Pool(Core, Generic[IdT]):
     @property
     def unsettled(self) -> int:
         """How much :meth:`settle` has to do: 0 for nothing."""
-        return self._members.unsettled
+        return self._members.unsettled + (0 if self._context is None else self._context.regression.unsettled)
 
     def settle(self, most: int | None = None) -> None:
         """Let about so many items, or all, have what is left of a prior set slowly, or of :meth:`bound_work`."""
         require(most is None or most >= 1, "1 <= most", most=most)
         while self.unsettled:
-            self._members.go_on(self._store, len(self) if most is None else most)
+            if self._members.unsettled:
+                self._members.go_on(self._store, len(self) if most is None else most)
+            else:
+                self._modelled.regression.settle(most)
             self._version += 1
             if most is not None:
                 return

@@ -372,6 +372,23 @@ class CalibrationRow(BaseModel):
     impressions: float
 
 
+class ColumnsRow(BaseModel):
+    """How features of people, or of items, fit into the columns that a model has for them."""
+
+    used: int
+    most: int = Field(description="The model's `columns`, or its `item_columns`.")
+    left_out: list[str] = Field(
+        description="Keys of features that found no column, the first 20: nothing is learned of them."
+    )
+
+
+class ModelColumns(BaseModel):
+    """Columns of a model."""
+
+    people: ColumnsRow
+    items: ColumnsRow
+
+
 class ModelRow(BaseModel):
     """What one variant's model, or its prior, has learned of features."""
 
@@ -380,6 +397,8 @@ class ModelRow(BaseModel):
     model: str = Field(description="`prior` where the variant has no model, but a prior that knows features of items.")
     items: int
     impressions: float = Field(description="Impressions that it has learned from, since it began.")
+    behind: int = Field(description="Items and events of the log that it has yet to learn from; at most 20,000.")
+    columns: ModelColumns | None = Field(description="How features fit into its columns; null for a prior.")
     effects: list[EffectRow] = Field(description="Those that all items share, the surest first.")
     calibration: list[CalibrationRow]
 
