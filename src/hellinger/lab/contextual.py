@@ -34,7 +34,8 @@ ORACLE, CHOOSER = "oracle", "choose-model"
 class Contender(NamedTuple):
     """A policy under the name that it was given by, and what it knows of people and items.
 
-    That is a model, or items' groups and features. Or a filter (:mod:`hellinger.lab.filtering`), by its spec; or other contenders, among whom the policy chooses.
+    That is a model, or items' groups and features. Instead of a policy there may be a filter
+    (:mod:`hellinger.lab.filtering`), by its spec; or other contenders, among whom the policy chooses.
     """
 
     spec: str
