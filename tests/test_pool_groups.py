@@ -17,7 +17,7 @@ from hellinger.policies import Prior, fit_prior, tag_path
 from hellinger.policies import policy as make_policy
 from hellinger.policies.effects import Column, Effects, Named
 from hellinger.policies.prior import group_tree
-from hellinger.policies.shares import likelihood
+from hellinger.policies.shares import fit_shares, likelihood
 from hellinger.pool import SegmentedPool, _membership, _tree
 from hellinger.pool.group_effects import beta_interval
 from pool_model import check_cells
@@ -356,6 +356,49 @@ def test_shares_are_found_where_there_are_any_and_not_where_there_are_none() -> 
     assert pool.fit() == found
     pool.hide(range(10))
     assert pool.fit() == found
+
+
+def shares_of(s: Any, n: Any, groups: Any) -> tuple[tuple[float, ...], float]:
+    """The shares of these items, and by how much they make the logarithm of the likelihood larger than none do."""
+    leaf, tree = group_tree([(f"g{j}",) for j in range(int(groups.max()) + 1)])
+    found = fit_shares(s, n, leaf[groups], tree, 0.03, 100.0)
+    with_them, without = (
+        likelihood(s, n, leaf[groups], tree, 0.03, 100.0, np.array(shares or (0.0,))) for shares in (found, ())
+    )
+    return found, with_them - without
+
+
+def test_large_shares_are_believed_until_counts_speak_against_them() -> None:
+    one_each = np.arange(50)
+    found, gain = shares_of(np.zeros(50), np.full(50, 10.0), one_each)  # nobody has a sibling: nothing can be known
+    assert found == (0.96,)  # the largest of the lattice
+    assert gain == pytest.approx(0.0, abs=1e-6)
+    rng = np.random.default_rng(0)
+    n = np.full(200, 300.0)
+    s = rng.binomial(300, rng.beta(3, 97, 200)).astype(float)
+    assert shares_of(s, n, np.arange(200) // 4)[0] == ()
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_shares_never_make_the_items_much_less_likely(seed: int) -> None:
+    """And small ones make them more likely: by what is held beforehand alone no share is taken."""
+    rng = np.random.default_rng(seed)
+    n = rng.integers(1, 60, 120).astype(float)
+    s = rng.binomial(n.astype(int), rng.beta(3, 97, 120)).astype(float)
+    found, gain = shares_of(s, n, np.arange(120) // 3)
+    assert not found or gain >= 5.0 - 6.0 * found[0] - 1e-9
+    assert not found or gain >= -0.9
+    assert not found or found[0] > 0.8 or gain > 0.0
+
+
+def test_a_small_share_is_found_where_counts_show_it() -> None:
+    rng = np.random.default_rng(3)
+    groups = np.arange(4000) // 20
+    rates = np.clip(0.03 + 0.01 * rng.normal(size=200)[groups] + 0.014 * rng.normal(size=4000), 0.001, 1)
+    n = np.full(4000, 400.0)
+    (share,), gain = shares_of(rng.binomial(400, rates).astype(float), n, groups)
+    assert 0.1 < share < 0.6
+    assert gain > 20
 
 
 def test_the_likelihood_is_that_of_each_item_given_its_siblings() -> None:
