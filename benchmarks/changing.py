@@ -29,7 +29,7 @@ FORGETFUL = ("", "window=1000", "discount=0.998", "detect=0.05")
 
 def by_variation(variation: float, arms: int) -> int:
     """A window for means that vary by so much in all: Rexp3's batch without its logarithm."""
-    return math.ceil(arms ** (1 / 3) * (ROUNDS / variation) ** (2 / 3))
+    return math.ceil(math.cbrt(arms * (ROUNDS / variation) ** 2))
 
 
 def by_changes(changes: float) -> int:

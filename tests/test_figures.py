@@ -232,13 +232,13 @@ def test_growth_has_a_guide_and_a_panel_beside_and_its_title_is_free() -> None:
     )
     left, right = figure.axes
     (guide,) = lines(figure, ":")
-    np.testing.assert_allclose(guide.get_ydata(), [20.0, 40.0])
+    np.testing.assert_allclose(np.asarray(guide.get_ydata(), float), np.array([20.0, 40.0]))
     assert [line.get_color() for line in right.lines] == [left.lines[1].get_color()]
     assert right.get_ylabel() == "numbers kept (log scale)"
     figure.canvas.draw()
     title = next(text for text in figure.texts if text.get_text().startswith("A title"))
     assert not any(legend.get_window_extent().overlaps(title.get_window_extent()) for legend in figure.legends)
     lowest = figures.draw_growth(points, of="regret", against="arms", power=1.0)
-    np.testing.assert_allclose(lines(lowest, ":")[0].get_ydata(), [5.0, 40.0])
+    np.testing.assert_allclose(np.asarray(lines(lowest, ":")[0].get_ydata(), float), np.array([5.0, 40.0]))
     with pytest.raises(ValueError, match="through is one of the lines"):
         figures.draw_growth(points, of="regret", against="arms", power=1.0, through="exp3")

@@ -59,6 +59,7 @@ COMMANDS = {
     "limit": Command("limit.py", 1),
     "lifetimes": Command("lifetimes.py", 4),
     "identify": Command("identify.py", 2),
+    "identify_published": Command("identify.py --published --runs 100", 1),
     "changing": Command("changing.py --runs 40", 3),
     "coldstart": Command("coldstart.py --seeds 3", 15, named=True),
     "contextual": Command(f"contextual.py --data {os.environ.get('DATA', 'data')}", 60, named=True),
