@@ -129,3 +129,13 @@ def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = CliRunner().invoke(app, arguments, env={"COLUMNS": "200"}).stdout
     for words in ("Two arms", "Counts", "thompson", "Left out: absent (a reason)."):
         assert words in text
+
+
+def test_the_document_names_who_is_left_out_of_the_cold_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lab, "available", policies.available)
+    contest = CONTESTS[-1]
+    _, left_out = lab._entrants(contest, Problem.make(contest.means, contest.family), False)
+    text = (Path(__file__).parent.parent / "docs" / "reproduction.md").read_text(encoding="utf-8")
+    found = re.search(r"are left out\s+\(([^)]*)\)", text)
+    assert found is not None
+    assert sorted(re.findall(r"`([\w+-]+)`", found[1])) == sorted(left_out)
