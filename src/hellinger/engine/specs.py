@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from hellinger._spec import format_spec, parse_spec
+from hellinger.errors import require
 from hellinger.ledger.modelled import split_model
 from hellinger.policies import Policy, policy
 from hellinger.pool.rankable import check_rankable
@@ -25,7 +26,12 @@ def canonical(spec: str) -> str:
     if spec in ORDERS:
         return spec
     found, model = split_model(spec)
-    check_rankable(policy(found))
+    ranks = check_rankable(policy(found))
+    require(
+        not ranks.rule.by_levels,
+        "a variant's policy scores impressions and sums of rewards, which are all that the service counts of an item",
+        policy=found,
+    )
     if model is None:
         return found
     name, arguments = parse_spec(found)
