@@ -52,11 +52,12 @@ def divergence(below: Floats, weights: Floats, gap: float) -> tuple[float, float
             if abs(following - share) <= 1e-16 * share:
                 break
             share = following
-    # λ·E away, less parts that are not negative: log(1 + u) = u − φ(u)
-    total = share * first
+    # near the mean λ·E away, less parts that are not negative: log(1 + u) = u − φ(u); far from it that would cancel
+    far = share * first > 0.5
+    total = 0.0 if far else share * first
     for i in range(below.size):
-        away = (below[i] - gap) / gap
-        total -= weights[i] * phi_at(share * away, (1.0 - share) + share * (below[i] / gap))
+        away, grown = (below[i] - gap) / gap, (1.0 - share) + share * (below[i] / gap)
+        total += weights[i] * (math.log(grown) if far else -phi_at(share * away, grown))
     return max(total, 0.0), share
 
 
