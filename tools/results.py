@@ -45,6 +45,7 @@ COMMANDS = {
     "waits_million": Command("waits.py --items 1000000 --segments 50 --repeat 1", 6),
     "updates": Command("updates.py", 0.1),
     "constant": Command("constant.py", 1),
+    "bounded": Command("bounded.py", 2),
     "positions": Command("positions.py", 4),
     "segments": Command("segments.py --seeds 12", 8),
     "leaderboard": Command("leaderboard.py", 2),

@@ -28,13 +28,13 @@ def _slopes(below: Floats, weights: Floats, gap: float, share: float) -> tuple[f
 
 
 @jit
-def divergence(below: Floats, weights: Floats, total: float, gap: float) -> float:
-    """K_inf at q = top − gap: Newton for the λ where a falling slope is 0; ``weights`` sum to ``total``."""
+def divergence(below: Floats, weights: Floats, total: float, gap: float) -> tuple[float, float]:
+    """K_inf at q = top − gap, and its λ: Newton for where a falling slope is 0; ``weights`` sum to ``total``."""
     first, _ = _slopes(below, weights, gap, 0.0)
     if gap == 0.0:
-        return 0.0 if below.max() == 0.0 else math.inf
+        return (0.0 if below.max() == 0.0 else math.inf), 0.0
     if not first > 0.0:
-        return 0.0
+        return 0.0, 0.0
     left, right, share = 0.0, 1.0, 0.5
     last, _ = _slopes(below, weights, gap, 1.0)
     if last >= 0.0 and below.min() > 0.0:
@@ -52,14 +52,15 @@ def divergence(below: Floats, weights: Floats, total: float, gap: float) -> floa
                 following = 0.5 * (left + right)
             step = abs(following - share)
             share = following
-            if step <= (1e-9 if newton else 1e-16) * share:  # K_inf is flat here: its error is of the step's square
+            if step <= (1e-12 if newton else 1e-16) * share:  # Newton's next step would be of the order of its square
                 break
-    # λ·E away, less parts that are not negative: log(1 + u) = u − φ(u)
-    value = share * first
+    # near the mean λ·E away, less parts that are not negative: log(1 + u) = u − φ(u); far from it that would cancel
+    far = share * first > 0.5 * total
+    value = 0.0 if far else share * first
     for i in range(below.size):
-        away = (below[i] - gap) / gap
-        value -= weights[i] * phi_at(share * away, (1.0 - share) + share * (below[i] / gap))
-    return max(value / total, 0.0)
+        away, grown = (below[i] - gap) / gap, (1.0 - share) + share * (below[i] / gap)
+        value += weights[i] * (math.log(grown) if far else -phi_at(share * away, grown))
+    return max(value / total, 0.0), share
 
 
 @helper
@@ -113,9 +114,9 @@ def least_gap(below: Floats, weights: Floats, total: float, radius: float) -> fl
         else:
             right = z
         following = z - (value - radius) / slope
-        newton = left < following < right
+        newton = left < following < min(right, 2.0 * z + 1.0)  # where it is all but flat, not over the end
         if not newton:
-            following = 2.0 * z if right == math.inf else 0.5 * (left + right)
+            following = 2.0 * z + 1.0 if right == math.inf else 0.5 * (left + right)
         step = abs(following - z)
         z = following
         if z > 700.0:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from hellinger.identification import arriving_bounds, certainty
 from hellinger.ledger import SHOWN, Floats, Ledger, Shares, Slots
 
-__all__ = ["BestItems", "BestQuestion", "BestRow", "BestStanding"]
+__all__ = ["BestItems", "BestQuestion", "BestRow", "BestStanding", "warm_bounds"]
 
 MARKS = 4
 """Copies of the impressions that are kept, at most: an item takes four bytes in each, for each variant."""
@@ -62,6 +62,13 @@ class BestStanding(NamedTuple):
     """Of the impressions, how many may still be rewarded, at most."""
     rows: list[BestRow]
     """The best as far as is known: the certain ones first, then by their rates so far."""
+
+
+def warm_bounds() -> None:
+    """Have compiled what an answer needs: while it is asked for, rankings would wait for that."""
+    one = np.ones(1)
+    for weighted in (False, True):
+        arriving_bounds(one, one, one, places=np.ones(1, np.int64), delta=0.5, weighted=weighted)
 
 
 class _Mark(NamedTuple):

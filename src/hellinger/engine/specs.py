@@ -32,7 +32,12 @@ def canonical(spec: str) -> str:
     if spec in ORDERS:
         return spec
     found, model = split_model(spec)
-    check_rankable(policy(found))
+    ranks = check_rankable(policy(found))
+    require(
+        not ranks.rule.by_levels,
+        "a variant's policy scores impressions and sums of rewards, which are all that the service counts of an item",
+        policy=found,
+    )
     if model is None:
         return found
     name, arguments = parse_spec(found)

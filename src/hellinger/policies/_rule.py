@@ -41,6 +41,9 @@ class Rule(Component):
     remembers: ClassVar[bool] = False
     """What it chooses depends on the order of rewards. :meth:`begin` gives it arrays of its own, which ``_observe(self,
     arm, reward, t)`` changes after each play and ``_fill`` looks at; the counts that it is handed are of all plays."""
+    by_levels: ClassVar[bool] = False
+    """Of what it remembers, only how often an arm had which reward matters, not the order: fields ``below`` (how far
+    below the largest reward), ``counts`` and ``used`` (how many of these), a row for each arm."""
     at_once: ClassVar[bool] = False
     """It has to see each reward before it chooses again, and chooses from the first round on."""
 

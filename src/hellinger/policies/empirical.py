@@ -38,6 +38,7 @@ class EmpiricalUcb(_Parameters, Rule):
 
     __slots__ = ()
     remembers = True
+    by_levels = True
 
     def begin(self, arms: int) -> Rule:
         """Nothing seen."""
@@ -61,6 +62,7 @@ class EmpiricalImed(EmpiricalUcb):
     """IMED with K_inf in place of a family's KL."""
 
     __slots__ = ()
+    relative = True
 
     def _fill(self, sums: Floats, pulls: Floats, t: float, arms: float, rng: Any, out: Floats) -> None:
         least = math.inf  # how far below the top the best mean is
@@ -76,7 +78,7 @@ class EmpiricalImed(EmpiricalUcb):
             n = some.sum()
             out[i] = math.inf
             if n > 0.0:
-                out[i] = -(n * divergence(self.below[i, : self.used[i]], some, n, least) + math.log(n))
+                out[i] = -(n * divergence(self.below[i, : self.used[i]], some, n, least)[0] + math.log(n))
 
 
 @helper

@@ -20,6 +20,7 @@ from hellinger.pool._context import Contexts, Contextual
 from hellinger.pool._features import Descriptions, Encoded
 from hellinger.pool._ids import Id
 from hellinger.pool._layout import OLDEST
+from hellinger.pool._levels import RewardLevels
 from hellinger.pool._membership import Membership
 from hellinger.pool._store import Floats, ItemStore, Slots
 from hellinger.pool._tags import TagSets
@@ -85,6 +86,13 @@ class Core:
             "a model goes without window and half-life",
             window=window,
             half_life=half_life,
+        )
+        self._levels = RewardLevels(self.policy.family) if rule.by_levels else None
+        """How often items had which reward, where the policy looks at that."""
+        require(
+            self._levels is None or (model is None and not forgets and not weighted),
+            "a policy that looks at single rewards goes without model, window, half-life and weighted impressions",
+            policy=self.policy.spec,
         )
         self._reason = _why_scan(self.policy, half_life) if self._context is None else self._context.reason
         limit = self.policy.family.mean_bounds[1]
@@ -223,6 +231,8 @@ class Core:
                 counts = store.state.items[slots]
                 self.policy.check_numbers(counts["s"] * self._scale, counts["n"] * self._scale, t, out)
             return out
+        if self._levels is not None:
+            return self._values_of_levels(self._levels)[slots]
         items = store.items
         everything = np.empty(len(store))
         rng = None
@@ -237,10 +247,35 @@ class Core:
         everything[order] = drawn
         return everything[slots]
 
+    def _values_of_levels(self, levels: RewardLevels) -> Floats:
+        """Index of every item, by how often it had which reward."""
+        everything = np.arange(len(self))
+        rule, out = levels.rule(self.policy.rule, everything), np.empty(len(self))
+        items = self._store.items
+        _rule.fill(rule, items["s"].astype(np.float64), items["n"].astype(np.float64), self._t, None, out)
+        return out
+
+    def _new_levels(self, slots: Slots, n: Floats, s: Floats) -> Floats | None:
+        """What events add to the levels of rewards, checked; None where nobody looks at these."""
+        if self._levels is None:
+            return None
+        self._refuse_fractions()
+        rows = self._levels.of(slots, n, s)
+        self._levels.check(slots, rows)
+        return rows
+
+    def _refuse_fractions(self) -> None:
+        """Raise where a part of an impression was given to a policy that looks at single rewards."""
+        if self._levels is not None and self._checks.weighted:
+            self._checks.weighted = False
+            raise InputError(
+                "`impressions` must be whole where a policy looks at single rewards, but got a part of one"
+            )
+
     def _scorer(self) -> Callable[[Any, Slots], Floats]:
         """Computes the indices of a copy of the items, oldest first, as they are now; those that are drawn are NaN."""
         rule, scale, t = self.policy.rule, self._scale, self._t
-        if self._context is not None:
+        if self._context is not None or self._levels is not None:
             known = np.full(len(self), np.nan) if rule.random else self._values(np.arange(len(self)))
             return lambda _items, order: known[order]
         prior, state, limit = self._members.table.copy(), self._store.state, self._store.limit
@@ -280,6 +315,7 @@ class Core:
         """Count these, but for what follows from it; all or none."""
         if self._context is not None:
             self._context.check(contexts, slots.size)
+        rows = self._new_levels(slots, n, s)
         if self._scale == 1.0:
             bad, total = self._store.count(slots, n, s, self._slack_bounds)
         else:
@@ -292,6 +328,8 @@ class Core:
                 float(item["n"]) * self._scale + n[same].sum(),
             )
             self._checks.refuse(float(total_s), float(total_n))
+        if self._levels is not None and rows is not None:
+            self._levels.add(slots, rows)
         return float(total)
 
     def _learn(self) -> None:
@@ -344,6 +382,8 @@ class Core:
             self._described.compact(falling, count)
         if self._context is not None:
             self._context.regression.remove(falling)
+        if self._levels is not None:
+            self._levels.compact(falling, count)
         self._members.settle(store, nodes)
         self._drop_tags(kinds)
         self._version += 1
@@ -492,6 +532,8 @@ def _why_scan(policy: policies.Policy, half_life: float | None) -> str:
     rule = policy.rule
     if rule.learns_prior:
         return "" if half_life is None else "discounted reward sums are seldom equal"
+    if rule.by_levels:
+        return f"{policy.spec} looks at how often each item had which reward"
     if rule.random:
         return f"{policy.spec} draws an index for every item"
     if rule.relative:

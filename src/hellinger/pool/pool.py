@@ -140,6 +140,7 @@ class Pool(Core, Generic[IdT]):
         nodes = self._members.numbers(paths, kinds, self._tag_sets)
         unit = 1.0 / self._scale
         counts = {"n": n * unit, "s": s * unit}
+        self._refuse_fractions()
         try:
             slots = self._store.add(listed, count, **counts, tags=kinds, born=self.time, order=numbers)
         except ValueError:
@@ -150,6 +151,8 @@ class Pool(Core, Generic[IdT]):
         if self._context is not None:
             self._context.regression.add(count, described, n, s)
             described = []
+        if self._levels is not None:
+            self._levels.set(slots, n, s)
         self._members.join(self._store, slots, nodes, self._scale, self._describe(slots, described))
         self._add_rounds(float(n.sum()) * unit, fresh)
         self._after(slots, n, s)
@@ -281,6 +284,8 @@ class Pool(Core, Generic[IdT]):
         other._store = self._store.blank()
         if self._context is not None and other._context is not None:
             other._context.regression = self._context.regression.blank()
+        if other._levels is not None:
+            other._levels.blank(len(self))
         other._store.regroup(grouped=not other._reason)
         other._tags = self._tags.copy()
         other._members = self._members.blank(other._store)
@@ -522,7 +527,8 @@ class Pool(Core, Generic[IdT]):
     def memory(self) -> int:
         """Bytes in use for the items, their ids themselves not counted."""
         described = 0 if self._described is None else self._described.memory(len(self))
-        return self._store.memory() + self._members.memory(len(self)) + described
+        levels = 0 if self._levels is None else self._levels.memory(len(self))
+        return self._store.memory() + self._members.memory(len(self)) + described + levels
 
     # Learning -----------------------------------------------------------------------------------------
 
@@ -541,7 +547,7 @@ class Pool(Core, Generic[IdT]):
         store = self._store
         slot = store.ids.place(store.state.items, name)
         n, s = self._checks.one(impressions, rewards)
-        if self._context is not None or context is not None:
+        if self._context is not None or context is not None or self._levels is not None:
             self._refuse_context(context=context)
             self._count(np.array([slot]), np.array([n]), np.array([s]), context)
             return
@@ -613,9 +619,12 @@ class Pool(Core, Generic[IdT]):
         n, s = self._checks.many(impressions, rewards, slots.size)
         if skip_absent and (slots < 0).any():
             slots, n, s = slots[slots >= 0], n[slots >= 0], s[slots >= 0]
+        self._refuse_fractions()
         bad, more = self._store.set(slots, n, s, self._checks.bounds)
         if bad >= 0:
             self._checks.refuse(float(s[bad]), float(n[bad]))
+        if self._levels is not None:
+            self._levels.set(slots, n, s)
         self._add_rounds(more, fresh=False)
         self._after(slots, n, s)
 

@@ -54,7 +54,7 @@ def k_inf(rewards: npt.ArrayLike, q: float, *, counts: npt.ArrayLike | None = No
     """
     below, weights = _distribution(rewards, counts, top)
     require(not math.isnan(q), "q is a number", q=q)
-    return math.inf if q > top else float(divergence(below, weights, 1.0, float(top) - q))
+    return math.inf if q > top else float(divergence(below, weights, 1.0, float(top) - q)[0])
 
 
 def empirical_upper(
