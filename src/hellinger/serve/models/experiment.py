@@ -11,6 +11,7 @@ from hellinger.serve.models.fields import Body, Name
 __all__ = [
     "AllocationBody",
     "CalibrationRow",
+    "ColumnsRow",
     "EffectRow",
     "EndBody",
     "ExperimentAnswer",
@@ -25,6 +26,7 @@ __all__ = [
     "HistoryAnswer",
     "HistoryColumn",
     "Mark",
+    "ModelColumns",
     "ModelRow",
     "ModelsAnswer",
     "PhaseAnswer",
