@@ -54,7 +54,7 @@ COMMANDS = {
     "evaluate": Command("evaluate.py", 12),
     "shadows": Command("shadows.py", 4),
     "ranking_log": Command("ranking_log.py", 2),
-    "exploration": Command("exploration.py --rankings 1500 --runs 8", 2),
+    "exploration": Command("exploration.py", 2),
     "coverage": Command("coverage.py", 6),
     "false_alarms": Command("false_alarms.py", 20),
     "ads": Command(f"ads.py {os.environ.get('ADS', 'ads_ctr.csv')}", 5, named=True),
