@@ -29,7 +29,7 @@ class DrivenDesk:
         self._seq = 0
         for first in range(0, items, BLOCK):
             names = range(first, min(first + BLOCK, items))
-            more = {"tags": [], "expires_at": None, "metadata": None}
+            more: dict[str, Any] = {"tags": [], "expires_at": None, "metadata": None}
             self.write([item_draft({"id": str(j), **more}, START) for j in names])
 
     def write(self, drafts: Iterable[Draft | DraftRow]) -> None:

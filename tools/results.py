@@ -2,8 +2,8 @@
 
 ``make results ONLY="pool service"`` runs some. What takes an hour is run only where it is named: ``soak``,
 ``coldstart``; so are ``ads``, ``contextual``, ``filtering``, ``groups`` and ``replay``, which need data that are not
-part of this repository (``ADS=ads_ctr.csv``, ``DATA=data``). Times are worth publishing from a machine that does nothing else
-meanwhile. Then ``make figures``.
+part of this repository (``ADS=ads_ctr.csv``, ``DATA=data``). Times are worth publishing from a machine that does
+nothing else meanwhile. Then ``make figures``.
 """
 
 from __future__ import annotations
