@@ -18,7 +18,7 @@ from _results import Results
 from _timing import show
 from hellinger.engine.allocation import Allocation
 from hellinger.engine.drafts import Query
-from hellinger.engine.shadow_queue import GAP, SHARE
+from hellinger.engine.shadow_queue import SHARE
 
 PLACES, POLICY = 20, "cold-start"
 
@@ -70,7 +70,6 @@ def main() -> None:
     results.value("most", max(ratios), "", 1)
     results.value("bytes", size, "bytes")
     results.value("share", 100 * SHARE, "%")
-    results.value("rate", 1 / GAP)
     results.write()
     show(f"A ranking of {PLACES} and its shadow, both by {POLICY}", columns, rows)
 

@@ -782,11 +782,11 @@ def test_replay_of_the_uniform_log() -> None:
     """With its features a model earns more than counts do; all are compared over what all reached."""
     table = np.loadtxt(DATA / "uniform-log" / "log.txt", max_rows=2500)
     items, clicks, features = table[:, 0].astype(int), table[:, 1], table[:, 2:].reshape(-1, 10, 10)
-    specs = ["cold-start(model=logistic)", "hellinger-ucb", "cold-start"]
-    model, counts, young = evaluate.play_contexts(specs, items, clicks, features, seeds=1)
-    assert model.rounds == counts.rounds == young.rounds > 200
-    assert model.method == counts.method == "replay"
-    for each in (model, counts, young):
+    specs = ["cold-start(model=logistic)", "hellinger-ucb", "cold-start", "linucb(alpha=0.5, model=linear)"]
+    model, counts, young, linear = evaluate.play_contexts(specs, items, clicks, features, seeds=1)
+    assert model.rounds == counts.rounds == young.rounds == linear.rounds > 200
+    assert model.method == counts.method == linear.method == "replay"
+    for each in (model, counts, young, linear):
         assert each.low < each.value < each.high
     assert model.value > max(counts.value, young.value)
 

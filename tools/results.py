@@ -1,9 +1,9 @@
 """``make results``: run every command that documents take numbers from, each into ``docs/results/NAME.json``.
 
 ``make results ONLY="pool service"`` runs some. What takes an hour is run only where it is named: ``soak``,
-``coldstart``; so are ``ads``, ``contextual``, ``filtering`` and ``groups``, which need data that are not part of this
-repository (``ADS=ads_ctr.csv``, ``DATA=data``). Times are worth publishing from a machine that does nothing else
-meanwhile. Then ``make figures``.
+``coldstart``; so are ``ads``, ``contextual``, ``filtering``, ``groups`` and ``replay``, which need data that are not
+part of this repository (``ADS=ads_ctr.csv``, ``DATA=data``). Times are worth publishing from a machine that does
+nothing else meanwhile. Then ``make figures``.
 """
 
 from __future__ import annotations
@@ -57,7 +57,8 @@ COMMANDS = {
     "evaluate": Command("evaluate.py", 12),
     "shadows": Command("shadows.py", 4),
     "ranking_log": Command("ranking_log.py", 2),
-    "exploration": Command("exploration.py --rankings 1500 --runs 8", 2),
+    "exploration": Command("exploration.py", 2),
+    "coverage": Command("coverage.py", 6),
     "false_alarms": Command("false_alarms.py", 20),
     "ads": Command(f"ads.py {os.environ.get('ADS', 'ads_ctr.csv')}", 5, named=True),
     "limit": Command("limit.py", 1),
@@ -69,6 +70,7 @@ COMMANDS = {
     "contextual": Command(f"contextual.py --data {os.environ.get('DATA', 'data')} --runs 3", 60, named=True),
     "groups": Command(f"groups.py --seeds 4 --items 0 --data {os.environ.get('DATA', 'data')}", 20, named=True),
     "filtering": Command(f"filtering.py --data {os.environ.get('DATA', 'data')}", 5, named=True),
+    "replay": Command(f"replay.py --data {os.environ.get('DATA', 'data')}", 2, named=True),
     "soak": Command("soak.py --minutes 60", 61, named=True),
 }
 
