@@ -62,6 +62,7 @@ COMMANDS = {
     "coldstart": Command("coldstart.py --seeds 3", 15, named=True),
     "contextual": Command(f"contextual.py --data {os.environ.get('DATA', 'data')}", 60, named=True),
     "groups": Command(f"groups.py --seeds 32 --items 0 --data {os.environ.get('DATA', 'data')}", 4, named=True),
+    "groups_speed": Command("groups.py --impressions --items 1000000", 2),
     "filtering": Command(f"filtering.py --data {os.environ.get('DATA', 'data')}", 5, named=True),
     "soak": Command("soak.py --minutes 60", 61, named=True),
 }
