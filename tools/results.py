@@ -1,9 +1,9 @@
 """``make results``: run every command that documents take numbers from, each into ``docs/results/NAME.json``.
 
 ``make results ONLY="pool service"`` runs some. What takes an hour is run only where it is named: ``soak``,
-``coldstart``; so are ``ads``, ``contextual``, ``filtering`` and ``groups``, which need data that are not part of this
-repository (``ADS=ads_ctr.csv``, ``DATA=data``). Times are worth publishing from a machine that does nothing else
-meanwhile. Then ``make figures``.
+``coldstart``; so are ``evaluate_file``, which writes twenty million rows twice, and ``ads``, ``contextual``,
+``filtering`` and ``groups``, which need data that are not part of this repository (``ADS=ads_ctr.csv``,
+``DATA=data``). Times are worth publishing from a machine that does nothing else meanwhile. Then ``make figures``.
 """
 
 from __future__ import annotations
@@ -52,6 +52,8 @@ COMMANDS = {
     "widths": Command("widths.py", 0.1),
     "power": Command("power.py 10 30", 5),
     "evaluate": Command("evaluate.py", 12),
+    "evaluate_file": Command("evaluate_file.py", 8, named=True),
+    "evaluate_story": Command("evaluate_story.py", 0.5),
     "exploration": Command("exploration.py --rankings 1500 --runs 8", 2),
     "false_alarms": Command("false_alarms.py", 20),
     "ads": Command(f"ads.py {os.environ.get('ADS', 'ads_ctr.csv')}", 5, named=True),
