@@ -4,6 +4,9 @@
 ``coldstart``; so are ``ads``, ``contextual``, ``filtering``, ``groups`` and ``replay``, which need data that are not
 part of this repository (``ADS=ads_ctr.csv``, ``DATA=data``). Times are worth publishing from a machine that does
 nothing else meanwhile. Then ``make figures``.
+``coldstart``; so are ``evaluate_file``, which writes twenty million rows twice, and ``ads``, ``contextual``,
+``filtering`` and ``groups``, which need data that are not part of this repository (``ADS=ads_ctr.csv``,
+``DATA=data``). Times are worth publishing from a machine that does nothing else meanwhile. Then ``make figures``.
 """
 
 from __future__ import annotations
@@ -59,6 +62,8 @@ COMMANDS = {
     "ranking_log": Command("ranking_log.py", 2),
     "exploration": Command("exploration.py", 2),
     "coverage": Command("coverage.py", 6),
+    "evaluate_file": Command("evaluate_file.py", 8, named=True),
+    "evaluate_story": Command("evaluate_story.py", 0.5),
     "false_alarms": Command("false_alarms.py", 20),
     "ads": Command(f"ads.py {os.environ.get('ADS', 'ads_ctr.csv')}", 5, named=True),
     "limit": Command("limit.py", 1),

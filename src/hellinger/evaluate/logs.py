@@ -26,7 +26,7 @@ LogSource = Union[str, Path, "polars.DataFrame", "polars.LazyFrame"]
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-_ROWS = 250_000
+_ROWS = 200_000
 """Rows that are in memory at once."""
 _OURS = {"ranking_id": "ranking", "at": "at", "item": "item", "position": "position", "reward": "reward"}
 _OPEN_BANDIT = {"timestamp": "at", "item_id": "item", "position": "position", "click": "reward"}
@@ -74,6 +74,7 @@ class LogFile:
         except (pl.exceptions.PolarsError, OSError) as error:
             raise InputError(f"{self.name!r} cannot be read: {str(error).splitlines()[0]}") from None
         columns = set(schema.names())
+        self._parquet = isinstance(source, (str, Path)) and Path(source).suffix.lower() == ".parquet"
         self.kind = "Open Bandit" if "propensity_score" in columns else "export"
         wanted = {"item_id", "position", "click"} if self.kind == "Open Bandit" else set(_OURS) - {"at"}
         if missing := wanted - columns:
@@ -110,7 +111,7 @@ class LogFile:
         before = 0
         heads: list[npt.NDArray[np.uint64]] = []
         try:
-            for frame in self._selected().collect_batches(chunk_size=_ROWS, maintain_order=True):
+            for frame in self._frames():
                 whole = frame if left is None else pl.concat([left, frame])
                 # the last ranking may go on in the next part
                 last = whole["ranking"].ne_missing(whole["ranking"][-1]).to_numpy().nonzero()[0]
@@ -128,6 +129,16 @@ class LogFile:
             heads.append(self._heads(left, part))
             yield part
         self._require_adjacent(heads)
+
+    def _frames(self) -> Iterator[Any]:
+        """The columns that are used, some rows at a time."""
+        chosen = self._selected()
+        if not self._parquet:
+            yield from chosen.collect_batches(chunk_size=_ROWS, maintain_order=True)
+            return
+        # Polars reads a file ahead of who takes its batches, a gigabyte of a large one; it finds any rows of Parquet
+        for begin in range(0, self.rows(), _ROWS):
+            yield chosen.slice(begin, _ROWS).collect()
 
     def _heads(self, frame: Any, part: LogPart) -> npt.NDArray[np.uint64]:
         """A hash of each ranking's name; of Open Bandit none, where a row is a ranking."""

@@ -116,6 +116,7 @@ class EvenChances:
 
     def __init__(self, log: Survey) -> None:
         self._log = log
+        self._born, self._gone = _Ends(log.born), _Ends(log.gone)
 
     def wanted(self, part: LogPart, before: int) -> Wanted:
         """One over how many there were."""
@@ -125,7 +126,7 @@ class EvenChances:
     def average(self, rates: Floats, part: LogPart, before: int) -> Floats:
         """The mean rate of those that are there by their impressions."""
         log, number = self._log, np.arange(before, before + part.first.size)
-        begun, ended = _before(log.born, rates, number + 1), _before(log.gone, rates, number)
+        begun, ended = self._born.before(rates, number + 1), self._gone.before(rates, number)
         return np.asarray(np.repeat((begun - ended) / log.there(number), part.sizes))
 
     def heaviest(self, log: Survey) -> float:
@@ -157,11 +158,17 @@ class Variant:
         return 1.0 / log.least
 
 
-def _before(ends: Ints, rates: Floats, number: Ints) -> Floats:
-    """The sum of the rates of all items whose end is before each number."""
-    order = np.argsort(ends)
-    upto = np.concatenate([[0.0], np.cumsum(rates[order])])
-    return np.asarray(upto[np.searchsorted(ends[order], number)])
+class _Ends:
+    """When items come, or go, in the order of time."""
+
+    def __init__(self, ends: Ints) -> None:
+        self._order = np.argsort(ends)
+        self._sorted = ends[self._order]
+
+    def before(self, rates: Floats, number: Ints) -> Floats:
+        """The sum of the rates of all items whose end is before each number."""
+        upto = np.concatenate([[0.0], np.cumsum(rates[self._order])])
+        return np.asarray(upto[np.searchsorted(self._sorted, number)])
 
 
 def read_target(path: str | Path, log: Survey) -> Order | ChanceTable:
