@@ -1,9 +1,10 @@
 """Clicks and times where people and items have features, beside bayesianbandits, mabwiser and VowpalWabbit, in one run.
 
-``python benchmarks/contextual.py [--data FOLDER] [--runs 3] --results FILE``: half an hour the first time, nearly all
-of it the other libraries'. Runs are kept in ``--out``; begun again there, it goes on where it ended. All meet the
-same people, items and clicks: the other libraries live in a process and an environment of their own, and the one site
-of this project asks them to fill its pages. Each has the settings of its documents, and one that suits such problems:
+``python benchmarks/contextual.py [--data FOLDER] [--runs 5] --results FILE``: an hour of processor time
+the first time, nearly all of it the other libraries'. Runs are kept in ``--out``; begun again there, it goes on where
+it ended. All meet the same people, items and clicks: the other libraries live in a process and an environment of their
+own, and the one site of this project asks them to fill its pages. Each has the settings of its documents, and one that
+suits such problems:
 
 - mabwiser, LinUCB: a ridge regression an item on the person's features; α = 1 as by default, and 0.1.
 - bayesianbandits: Thompson sampling with a learner an item, as in its first example; and one logistic learner for all,
@@ -45,9 +46,11 @@ from hellinger.world.runs import local, run
 HERE = Path(__file__).parent
 PEERS = HERE.parent / ".venv-contextual"
 PYTHON = str(PEERS / "bin" / "python")
-RUNS = 3
+RUNS = 5
 MARKS = (100, 200, 500)
-"""Pages at which clicks are counted; four times as many of headlines, which are clicked once in fifty times."""
+"""Pages at which clicks are counted."""
+LONGER = (100, 200, 500, 1000, 2000)
+"""Those of headlines, which are clicked once in fifty times."""
 ITEMS = (100, 1000, 10_000)
 EDITION = 1
 """Of contextual_peers.py: to be raised where its players change, so that their kept runs are not taken."""
@@ -63,11 +66,13 @@ PEER_KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "VowpalWabbit, SquareCB": ("VowpalWabbit", {"options": "-q UA --squarecb"}),
 }
 MODEL, GROUPS = "cold-start(model=logistic)", "cold-start(groups=true)"
+LARGE = "synthetic(items=1000)"
 OURS = {
     "jester": MODEL,
     "coat": MODEL,
     "upworthy(items=100, arrivals=20, impressions=20)": GROUPS,
     "synthetic(items=300)": MODEL,
+    LARGE: MODEL,
 }
 """Problems, and what a user would be told to take there: groups where the people are unknown."""
 BESIDE = (MODEL, "cold-start(model=logistic(learn=false))", "greedy(model=logistic)", "cold-start", "thompson")
@@ -75,7 +80,17 @@ BESIDE = (MODEL, "cold-start(model=logistic(learn=false))", "greedy(model=logist
 
 def marks(spec: str) -> tuple[int, ...]:
     """Checkpoints of a problem."""
-    return tuple(4 * mark for mark in MARKS) if spec.startswith("upworthy") else MARKS
+    return LONGER if spec.startswith("upworthy") else MARKS
+
+
+def numbers(spec: str, runs: int) -> range:
+    """The runs of a problem: one of the largest, where the other libraries take ten minutes for each."""
+    return range(1 if spec == LARGE else runs)
+
+
+def title(spec: str) -> str:
+    """What a problem's table is named."""
+    return spec.partition("(")[0] + ("_large" if spec == LARGE else "")
 
 
 class PeerPlayer(PagePlayer):
@@ -87,7 +102,7 @@ class PeerPlayer(PagePlayer):
         command = [PYTHON, str(HERE / "contextual_peers.py")]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=alone)
         site = problem.site
-        days = 4 * MARKS[-1] * site.slots // site.day + 1 if site.arrivals else 0
+        days = LONGER[-1] * site.slots // site.day + 1 if site.arrivals else 0
         items = [dict(each) for each in problem.features[: site.items + site.arrivals * days]]
         for features, group in zip(items, problem.groups, strict=False):
             if group not in features.values():
@@ -142,21 +157,25 @@ class PeerRun:
     lasting: ClassVar[bool] = True
 
     @property
+    def checkpoints(self) -> tuple[int, ...]:
+        return marks(self.problem)
+
+    @property
     def steps(self) -> int:
-        return marks(self.problem)[-1]
+        return self.checkpoints[-1]
 
     @property
     def key(self) -> str:
-        words = (EDITION, PEER_KINDS[self.name], self.digest, self.number, marks(self.problem))
+        words = (EDITION, PEER_KINDS[self.name], self.digest, self.number, self.checkpoints)
         return sha256(repr(words).encode()).hexdigest()[:32]
 
     def empty(self) -> PeerOutcome:
-        return PeerOutcome(np.zeros(len(marks(self.problem))))
+        return PeerOutcome(np.zeros(len(self.checkpoints)))
 
     def play(self) -> PeerOutcome:
         problem = load_problem(self.problem, self.data)
         player = PeerPlayer(problem, *PEER_KINDS[self.name])
-        outcome = play_pages(problem, player, marks(self.problem), seed=run_seed(0, self.number))
+        outcome = play_pages(problem, player, self.checkpoints, seed=run_seed(0, self.number))
         player.end()
         return PeerOutcome(outcome.expected)
 
@@ -178,9 +197,9 @@ Clicks = dict[tuple[str, str], npt.NDArray[np.float64]]
 def clicks(data: str, runs: int, jobs: int, kept: Path) -> Clicks:
     """Everybody on every problem."""
     tasks: list[PeerRun | ContextRun] = []
-    for number in range(runs):
-        for spec in OURS:
-            made = load_problem(spec, where := None if spec.startswith("synthetic") else data)
+    for spec in OURS:
+        made = load_problem(spec, where := None if spec.startswith("synthetic") else data)
+        for number in numbers(spec, runs):
             setting = Setting(marks(spec)[-1], 0, 0, "random", made.site.slots)
             ours = [Contender("oracle", ""), *(Contender.read(each) for each in dict.fromkeys((*BESIDE, OURS[spec])))]
             tasks += [
@@ -200,7 +219,10 @@ def clicks(data: str, runs: int, jobs: int, kept: Path) -> Clicks:
     for task, outcome in run(tasks, local(jobs, processes=True), resume=kept, progress=tell):
         name = task.name if isinstance(task, PeerRun) else task.contender.spec
         assert isinstance(task.problem, str)
-        found.setdefault((task.problem, name), np.zeros((runs, len(MARKS))))[task.number] = outcome.expected
+        rows = found.setdefault(
+            (task.problem, name), np.zeros((len(numbers(task.problem, runs)), len(task.checkpoints)))
+        )
+        rows[task.number] = outcome.expected
     return found
 
 
@@ -251,9 +273,18 @@ def spelled(milliseconds: float) -> str:
     return f"{milliseconds:.3g} ms" if milliseconds < 1e3 else f"{milliseconds / 1e3:.3g} s"
 
 
+def compared(ours: list[float], theirs: list[float]) -> str:
+    """A ratio with its interval; of one run without."""
+    if len(ours) == 1:
+        return f"{ours[0] / theirs[0]:.2f}"
+    value, low, high = paired_ratio(ours, theirs)
+    return f"{value:.2f} ({low:.2f} … {high:.2f})"
+
+
 def report_clicks(found: Clicks, results: Results) -> None:
-    """A table for each problem, and the least lead over anybody."""
-    least: list[tuple[float, str]] = []
+    """A table for each problem, and the least lead over anybody, at every checkpoint: the first is page 100."""
+    leads: list[tuple[float, str]] = []
+    pairs = ahead = 0
     panels: list[figures.SharePanel] = []
     for spec in OURS:
         ours = found[spec, OURS[spec]]
@@ -264,11 +295,12 @@ def report_clicks(found: Clicks, results: Results) -> None:
             cells = [f"{value:,.0f}" for value in theirs.mean(axis=0)]
             ratio = ""
             if name not in (OURS[spec], "oracle"):
-                value, low, high = paired_ratio(ours[:, -1].tolist(), theirs[:, -1].tolist())
-                ratio = f"{value:.2f} ({low:.2f} … {high:.2f})"
+                ratio = compared(ours[:, -1].tolist(), theirs[:, -1].tolist())
             if name in PEER_KINDS:
-                leads = ours.mean(axis=0)[1:] / theirs.mean(axis=0)[1:]
-                least.append((float(leads.min()), f"{spec}, {name}, {marks(spec)[1 + int(leads.argmin())]:,} pages"))
+                ratios = (ours.mean(axis=0) / theirs.mean(axis=0)).tolist()
+                pairs, ahead = pairs + 1, ahead + (min(ratios) > 1)
+                places = (f"{name} on {spec} at {mark:,} pages" for mark in marks(spec))
+                leads += zip(ratios, places, strict=True)
             shown = f"`{name}`" if name not in PEER_KINDS and name != "oracle" else name
             rows.append((f"**{shown}**" if name == OURS[spec] else shown, *cells, ratio))
         lines = {
@@ -276,19 +308,21 @@ def report_clicks(found: Clicks, results: Results) -> None:
             for name in (MODEL, GROUPS, *BESIDE, *PEER_KINDS)
             if name in means
         }
-        panels.append(figures.SharePanel(spec.partition("(")[0], lines))
+        panels.append(figures.SharePanel(title(spec), lines))
         columns = ("", *(f"{mark:,} pages" for mark in marks(spec)), f"ours ÷ this, at {marks(spec)[-1]:,}")
         show(f"Clicks, {spec}", columns, rows)
-        results.table(spec.partition("(")[0], columns, rows)
+        results.table(title(spec), columns, rows)
     drawn = {"of": "the oracle's", "first": MODEL, "columns": 2, "traffic": "pages"}
     results.picture("contextual", "draw_shares", panels=panels, **drawn)
-    ahead = sum(value > 1 for value, _ in least)
-    console.print(f"Ahead at every checkpoint after the first: {ahead} of {len(least)} (data set × peer)")
-    for value, where in sorted(least)[:6]:
-        console.print(f"least lead: {value:.3f}, {where}")
-    results.value("pairs", len(least))
+    behind = sorted(each for each in leads if each[0] <= 1)
+    console.print(f"Ahead at every checkpoint: {ahead} of {pairs} (data set × peer); behind at:")
+    for value, where in behind or sorted(leads)[:6]:
+        console.print(f"{value:.3f} {where}")
+    results.value("pairs", pairs)
     results.value("ahead", ahead)
-    results.value("behind", "; ".join(where for value, where in sorted(least) if value <= 1) or "none")
+    results.value("checkpoints", len(leads))
+    results.value("checkpoints_ahead", len(leads) - len(behind))
+    results.value("behind", "; ".join(f"{where} ({value:.2f})" for value, where in behind) or "none")
 
 
 def report_times(results: Results, ours: Sequence[str]) -> None:

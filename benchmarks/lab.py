@@ -4,6 +4,9 @@ The floor. A step of Hellinger-UCB on K arms needs K indices (see index.py), K c
 updates; the floor printed is K times the compiled index of index.py's floor. With many arms the lazy player touches a
 few cells a step, whatever K: its floor is two indices (the arm's new bound, the exact index of the best) and a few
 cache lines.
+
+``--others`` times the policies that remember the order of rewards, forget, or weigh arms against each other, each
+beside its nearest relative that does not; nothing has to be installed for it.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from _results import Results
 from _timing import console, fastest, show, verdict
@@ -45,17 +49,40 @@ PEER_NAMES = {
     "mabwiser UCB1": "mabwiser, UCB1",
     "pymab KL-UCB": "pymab (Rust), KL-UCB",
 }
+OTHERS = {
+    "agrawal": "ucb1",
+    "kl-ucb(window=1000)": "kl-ucb",
+    "kl-ucb(discount=0.998)": "kl-ucb",
+    "kl-ucb(detect=0.05)": "kl-ucb",
+    "constant-space": "kl-ucb",
+    "empirical-kl-ucb": "kl-ucb",
+    "empirical-imed": "imed",
+    "exp3": "thompson",
+    "exp3s": "thompson",
+    "rexp3": "thompson",
+    "ids": "thompson",
+}
+"""Policies of other kinds, and a relative of each among the first ones."""
+STARS = "binomial(n=4)"
+"""Rewards with five levels, as ratings have them."""
 ELSEWHERE = (
     "For orientation, published on a similar core: C++ banditlib UCB 105, KL-UCB 3,400, Thompson 1,750; "
     "Rust banditbench UCB1 140, Hellinger-UCB 3,510, Thompson 807; JAX with 1,000 runs in a batch UCB1 72."
 )
 
 
-def ours(spec: str, *, means: object = PAPER_BERNOULLI, horizon: int = HORIZON, player: str = "auto") -> float:
+def ours(
+    spec: str,
+    *,
+    means: object = PAPER_BERNOULLI,
+    horizon: int = HORIZON,
+    player: str = "auto",
+    family: str = "bernoulli",
+) -> float:
     """Nanoseconds a step of one policy on one thread."""
-    problem = Problem.make(np.asarray(means))
+    problem = Problem.make(np.asarray(means), family)
     setting = Setting(horizon, player=player)
-    block = Block(policy(spec).at_horizon(horizon), problem, setting, np.array([horizon]), 0, 1)
+    block = Block(policy(spec, family=family).at_horizon(horizon), problem, setting, np.array([horizon]), 0, 1)
     block._replace(setting=setting._replace(horizon=2 * problem.means.size), checkpoints=np.array([1, 2])).play()
     return fastest(block.play, seconds=1.0 if horizon <= 10 * HORIZON else 0.01) / horizon * 1e9
 
@@ -92,10 +119,40 @@ def peers() -> dict[str, float]:
     return found
 
 
+def time_others(results: Results) -> None:
+    """The table of policies of other kinds."""
+    hundred = np.linspace(0.01, 0.1, 100)
+    stars = np.linspace(1.5, 3.0, 10)
+
+    def timed(spec: str, means: npt.ArrayLike, family: str = "bernoulli") -> float:
+        slow = spec == "ids" and np.size(means) > 10  # else it alone would take minutes
+        return ours(spec, means=means, family=family, horizon=HORIZON // (20 if slow else 1))
+
+    plain = {spec: (timed(spec, PAPER_BERNOULLI), timed(spec, hundred)) for spec in dict.fromkeys(OTHERS.values())}
+    rows = []
+    for spec, relative in OTHERS.items():
+        few, many = timed(spec, PAPER_BERNOULLI), timed(spec, hundred)
+        words = [f"{few:,.0f}", f"{many:,.0f}", f"`{relative}`"]
+        rows.append([f"`{spec}`", *words, f"{few / plain[relative][0]:,.1f}", f"{many / plain[relative][1]:,.1f}"])
+        if spec == "ids":
+            results.value("ids", few / 1e3, "µs")
+    for spec in ("empirical-kl-ucb", "empirical-imed"):
+        results.value(f"{spec.replace('-', '_')}_stars", timed(spec, stars, STARS) / 1e3, "µs", 1)
+    columns = ["ns a round", "10 arms", "100 arms", "its relative", "times as long, 10 arms", "100 arms"]
+    show("Policies of other kinds, one core", tuple(columns), [tuple(row) for row in rows])
+    results.table("rounds", columns, rows)
+    results.write()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--others", action="store_true", help="only the policies of other kinds")
     Results.option(parser)
-    results = Results(parser.parse_args().results)
+    options = parser.parse_args()
+    results = Results(options.results)
+    if options.others:
+        time_others(results)
+        return
     steps = {spec: ours(spec) for spec in SPECS}
     longer = {spec: ours(spec, horizon=10 * HORIZON) for spec in SPECS}
     others = {"NumPy loop, Hellinger-UCB": numpy_loop(20_000), **peers()}

@@ -83,7 +83,7 @@ class Soak:
         given = {
             "port": self.port,
             "database": self.database,
-            "variants": VARIANTS,
+            "variants": f"{VARIANTS}, cold-start",
             "log-level": "warning",
             "attribution-hours": hours / 4,
             "forget-hours": hours / 2,

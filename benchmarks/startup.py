@@ -26,7 +26,7 @@ import numpy as np
 
 from _results import Results
 from _timing import console
-from hellinger.ledger import Counts, Ledger, Share, Shares, recovery
+from hellinger.ledger import Ledger, Share, Shares, recovery
 from hellinger.ledger.snapshot import decode, encode
 from hellinger.store import open_store
 
@@ -106,8 +106,8 @@ def folded(items: int, groups: int) -> Ledger:
             n += np.bincount((mine * 7919 + place) % items, minlength=items)
         for place in range(2):
             s += np.bincount((given * 7919 + place) % items, minlength=items)
-        counts = ledger.counts[variant, ""] = Counts()
-        counts.set(places, n, s, items)
+        counts = ledger.counts_in(variant)
+        counts.add(places, n, s)
         counts.rounds = float(K * mine.size)
         ledger.series.add(variant, AT, mine.size, K * mine.size, 2 * given.size)
         numbers = mine.size, K * mine.size, 2.0 * given.size, mine.size, 4.0 * given.size, K

@@ -13,11 +13,12 @@ import sys
 import tempfile
 import time
 import traceback
+from contextlib import nullcontext
 from pathlib import Path
 
 from http_life import HttpLife
 from live import Launcher
-from lives import Life
+from lives import Life, in_slices
 from throwaway import Server
 
 __all__: list[str] = []
@@ -26,9 +27,10 @@ PROPERTIES = ["test_ledger.py", "test_pool_exact.py", "test_bandit.py", "test_ex
 
 
 def in_process(seed: int) -> None:
-    """A hundred short lives."""
+    """A hundred short lives, a few of them with changes that take effect in slices."""
     for number in range(100):
-        Life(seed + number).live()
+        with in_slices() if number % 4 == 0 else nullcontext():
+            Life(seed + number).live()
 
 
 def over_http(seed: int, launcher: Launcher, server: Server | None) -> None:

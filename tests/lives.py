@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from hellinger.engine import pools
 from hellinger.engine.allocation import Allocation
 from hellinger.engine.desk import Desk
 from hellinger.engine.drafts import Draft, DraftRow, GivenFeedback, Query
@@ -34,7 +36,7 @@ from hellinger.pool import Leaving
 from ledger_model import CONTEXTS, KINDS, MORE, NAMES, START, TAGS, Log, Model
 from segment_model import agrees
 
-__all__ = ["VARIANTS", "Copy", "Life", "check_ranking", "same_as_rebuilt"]
+__all__ = ["VARIANTS", "Copy", "Life", "check_ranking", "in_slices", "same_as_rebuilt"]
 
 VARIANTS = {"one": "hellinger-ucb", "two": "ucb1"}
 WINDOW = 60_000
@@ -51,6 +53,18 @@ EFFECTS = Effects(
         Column(Named("category", "words", "v"), 1.9, 0.1),
     ),
 )
+
+
+@contextmanager
+def in_slices() -> Iterator[None]:
+    """Let a few items be very many, so that priors and what groups tell take effect a little at a time."""
+    before = {name: getattr(pools, name) for name in ("WORK", "AT_ONCE", "PRIORS")}
+    try:
+        pools.WORK, pools.AT_ONCE, pools.PRIORS = 1, 3, 1
+        yield
+    finally:
+        for name, value in before.items():
+            setattr(pools, name, value)
 
 
 class Copy:

@@ -57,6 +57,7 @@ def fill(
 ) -> None:
     """Play rankings and clicks up to this moment into a new database: the item ``item-0007`` is added seventh.
 
+    Shadows of a phase rank every ranking.
     ``hides``: how often an impression of a variant has feedback of the kind ``hide``.
     """
     rng = random.Random(seed)
@@ -87,6 +88,7 @@ def fill(
             log([allocation.draft(begun, after=desk.ledger.phase_place, by=by, name=name, why=why)])
             waiting = []
         draft = desk.rank(Query(k), at)
+        shadow = desk.shadow(Query(k), draft, at)
         clicks = [
             GivenFeedback(draft.event.key, item, "click")
             for item in draft.fields["items"]
@@ -97,7 +99,7 @@ def fill(
             clicks += [
                 GivenFeedback(draft.event.key, i, "hide") for i in draft.fields["items"] if rng.random() < hidden
             ]
-        waiting += [draft, *desk.sort(clicks, at).drafts]
+        waiting += [draft, *([] if shadow is None else [shadow]), *desk.sort(clicks, at).drafts]
         if len(waiting) > 100:
             log([*waiting, *desk.chores(at)])
             waiting = []

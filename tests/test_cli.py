@@ -10,7 +10,8 @@ import sys
 import pytest
 
 import hellinger
-from hellinger import families, policies
+from hellinger import Pool, families, policies, policy
+from hellinger.lab.filtering import FILTERS
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -30,6 +31,29 @@ def test_policies() -> None:
     assert all(entry["formula"] and entry["reference"] and entry["summary"] for entry in listed)
     text = run("policies").stdout
     assert all(name in text for name in policies.available())
+    assert "not for pools" in text
+
+
+def test_policies_say_what_they_forget_by_and_where_they_rank() -> None:
+    found = json.loads(run("policies", "--json").stdout)
+    by_name = {entry["policy"]: entry for entry in found["policies"]}
+    assert by_name["kl-ucb"]["forgets_by"] == ["window", "discount", "detect"]
+    assert by_name["thompson"]["forgets_by"] == ["window", "discount"]
+    assert by_name["cold-start"]["forgets_by"] == by_name["exp3"]["forgets_by"] == []
+    for name, entry in by_name.items():
+        for key, value in {"window": 50, "discount": 0.9, "detect": 0.05}.items():
+            if key in entry["forgets_by"]:
+                assert policy(f"{name}({key}={value})").remembers
+            else:
+                with pytest.raises(ValueError, match=key):
+                    policy(f"{name}({key}={value})")
+    assert {name for name, entry in by_name.items() if not entry["pool"]} >= {"exp3", "constant-space", "ids"}
+    for name in ("exp3", "ids", "kl-ucb(window=50)"):
+        with pytest.raises(ValueError, match="ranks by counts"):
+            Pool(name, horizon=100)
+    filters = {entry["filter"] for entry in found["filters"]}
+    assert filters == {"choose-model", *FILTERS}
+    assert all(name in run("simulate", "--help").stdout for name in filters)
 
 
 def test_families() -> None:

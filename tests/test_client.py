@@ -210,6 +210,7 @@ def test_every_route_has_a_method(tmp_path: Path) -> None:
             client.positions,
             client.learned_models,
             client.learned_groups,
+            client.best_items,
             client.self_check,
             client.rank,
             lambda: client.add_items([name]),

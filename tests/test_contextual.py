@@ -238,7 +238,26 @@ def test_items_are_added_with_their_groups() -> None:
     assert result.final[0].mean() < result.final[1].mean()
 
 
+def test_items_are_added_with_their_features_where_there_is_no_model() -> None:
+    rng = np.random.default_rng(0)
+    genre = rng.integers(4, size=300)
+    rates = np.clip(np.array([0.02, 0.05, 0.1, 0.3])[genre] * rng.gamma(20, 1 / 20, 300), 0, 1)[None]
+    features = tuple({"genre": f"genre-{each}"} for each in genre.tolist())
+    groups = tuple(f"series-{each % 60}" for each in range(300))
+    made = ContextualProblem("films", Site(60, 2, arrivals=12, day=240), ({},), features, rates, groups).check()
+    names = ["cold-start(features=true)", "cold-start(groups=true, features=true)", "cold-start"]
+    told, both, plain = simulate(names, problem=made, horizon=1500, runs=2, workers=1).final.mean(axis=1)
+    assert told < 0.9 * plain
+    assert both < plain
+
+
 def test_policies_that_cannot_play_are_refused() -> None:
+    with pytest.raises(ValueError, match="features is true or false"):
+        simulate("cold-start(features=genre)", problem=tiny(), horizon=10)
+    with pytest.raises(ValueError, match="a policy that learns a prior"):
+        simulate("ucb1(features=true)", problem=tiny(), horizon=10)
+    with pytest.raises(ValueError, match="a model has the features already"):
+        simulate("cold-start(model=logistic, features=true)", problem=tiny(), horizon=10)
     with pytest.raises(ValueError, match="the problem has groups"):
         simulate("cold-start(groups=true)", problem=tiny(), horizon=10, workers=1)
     with pytest.raises(ValueError, match="groups is true or false"):

@@ -21,12 +21,18 @@ from hellinger.experiment import Split
 from hellinger.ledger import STATES, Counts, Ledger
 from hellinger.pool import Leaving, Pool
 from ledger_model import START, Log
-from lives import VARIANTS, WINDOW, Copy, Life, same_as_rebuilt
+from lives import VARIANTS, WINDOW, Copy, Life, in_slices, same_as_rebuilt
 
 
 @pytest.mark.parametrize("seed", [*range(40), 50425])
 def test_any_life_equals_its_log(seed: int) -> None:
     Life(seed).live()
+
+
+@pytest.mark.parametrize("seed", range(100, 112))
+def test_any_life_in_which_changes_take_effect_in_slices(seed: int) -> None:
+    with in_slices():
+        Life(seed).live()
 
 
 # Rankings -------------------------------------------------------------------------------------------------

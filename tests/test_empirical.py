@@ -12,6 +12,7 @@ from mpmath import mp, mpf
 from scipy.optimize import minimize
 
 from hellinger import families
+from hellinger._empirical import divergence, least_gap
 from hellinger.testing._suite import refused
 from hellinger.theory import empirical_upper, k_inf
 
@@ -32,6 +33,35 @@ def cases() -> Iterator[tuple[Floats, Floats, float]]:
                 yield levels, counts, mean + share * (1.0 - mean)
 
 
+def hard_cases() -> Iterator[tuple[Floats, Floats, float]]:
+    """Many levels, means close to the empirical one and to the top, and levels of which there is next to nothing."""
+    rng = np.random.default_rng(1)
+    for size, tiny in ((127, 1.0), (400, 1.0), (5, 1e-12), (40, 1e-9)):
+        for with_top in (False, True):
+            levels, counts = rng.random(size), rng.random(size) + 0.01
+            counts[:: max(2, size // 3)] *= tiny
+            levels[0] = 1.0 if with_top else levels[0]
+            mean = float(levels @ counts / counts.sum())
+            for share in (1e-7, 0.3, 0.999, 1.0 - 1e-6, 1.0 - 1e-9):
+                yield levels, counts, mean + share * (1.0 - mean)
+
+
+def certificate(levels: Floats, counts: Floats, q: float) -> tuple[float, float, float]:
+    """How far the law G that the dual's λ gives is from being one, from mean q, and from KL(F ‖ G) = K_inf.
+
+    G has F(x)/(1 − λ(x − q)/(1 − q)) below the top and what is left of 1 at the top: the conditions of Karush, Kuhn and
+    Tucker. A law of mean q bounds the minimum from above, the dual's value bounds it from below; equal, both are it.
+    """
+    weights = counts / counts.sum()
+    value, share = divergence(1.0 - levels, weights, 1.0, 1.0 - q)
+    law = weights / ((1.0 - share) + share * ((1.0 - levels) / (1.0 - q)))
+    top = levels == 1.0
+    rest = 1.0 - float(law[~top].sum())
+    law[top] = rest  # of one level at most; where F has none there, it costs nothing
+    mean = float(law @ (1.0 - levels)) / (1.0 - q) - 1.0  # in distances from the top, so that nothing cancels
+    return -min(rest, 0.0), abs(mean), abs(float(weights @ np.log(weights / law)) - value)
+
+
 def exact(levels: Floats, counts: Floats, q: float) -> Any:
     """The dual's maximum by bisection in 40 digits."""
     with mp.workdps(40):
@@ -47,12 +77,18 @@ def exact(levels: Floats, counts: Floats, q: float) -> Any:
 
 
 def test_k_inf_is_the_maximum_of_its_dual() -> None:
-    for levels, counts, q in cases():
-        assert k_inf(levels, q, counts=counts) == pytest.approx(float(exact(levels, counts, q)), abs=1e-12, rel=1e-11)
+    for levels, counts, q in [*cases(), *hard_cases()]:
+        assert k_inf(levels, q, counts=counts) == pytest.approx(float(exact(levels, counts, q)), abs=1e-12, rel=0)
+
+
+def test_the_law_that_attains_k_inf() -> None:
+    """The primal, exactly: mass, mean and divergence of the law that the dual's λ gives."""
+    for levels, counts, q in [*cases(), *hard_cases()]:
+        assert certificate(levels, counts, q) == pytest.approx((0.0, 0.0, 0.0), abs=1e-12)
 
 
 def test_k_inf_is_the_least_divergence() -> None:
-    """The primal: KL to laws on the levels and the top, with mean q or more."""
+    """The primal by a solver that knows nothing of the dual, as exact as that one is: no law has less."""
     for levels, counts, q in list(cases())[1::4]:
         share = counts / counts.sum()
         support = np.append(levels, 1.0)
@@ -70,9 +106,24 @@ def test_k_inf_is_the_least_divergence() -> None:
 
 
 def test_the_bound_solves_its_equation() -> None:
-    for levels, counts, q in cases():
+    for levels, counts, q in [*cases(), *hard_cases()]:
         radius = float(exact(levels, counts, q))
-        assert empirical_upper(levels, radius, counts=counts) == pytest.approx(q, abs=1e-12)
+        assert empirical_upper(levels, radius, counts=counts) == pytest.approx(q, abs=1e-12, rel=0)
+
+
+def test_a_bound_close_to_the_top_keeps_its_digits() -> None:
+    """The distance from the top, which is all that tells two such bounds apart, against 40-digit bisection."""
+    for levels, counts in (([0.0, 1.0], [1, 9]), ([0.1, 0.5, 1.0], [2, 3, 40]), ([0.3, 0.9, 0.99], [1, 1, 1])):
+        for radius in (0.3, 5.0):
+            low, high = mpf(-40), mpf(0)  # log(1 − q)
+            with mp.workdps(40):
+                for _ in range(60):
+                    middle = (low + high) / 2
+                    beyond = exact(np.array(levels), np.array(counts, float), 1 - mp.exp(middle)) > radius
+                    low, high = (middle, high) if beyond else (low, middle)
+                want = float(mp.exp(high))
+            below, weights = 1.0 - np.array(levels), np.array(counts, float)
+            assert least_gap(below, weights, weights.sum(), radius) == pytest.approx(want, rel=1e-12)
 
 
 def test_bernoulli_rewards_give_kl() -> None:

@@ -114,3 +114,31 @@ def test_contexts_can_be_left_out(store: Store) -> None:
 
 def test_an_empty_log(store: Store) -> None:
     assert exported(store, START, None) == ([], 0)
+
+
+FILTERS: list[dict[str, Any]] = [
+    {"k": 2},
+    {"k": 2, "exclude": ["c", "d"]},
+    {"k": 2, "among": ["a", "b", "e"], "tags": ["new"]},
+    {"k": 2, "exclude": [f"x{j}" for j in range(1000)], "asked": 1200},
+    {},  # of before filters were kept
+]
+
+
+@pytest.mark.parametrize("form", ["jsonl", "parquet"])
+def test_filters_are_in_the_first_row_of_a_ranking(store: Store, form: export.Format) -> None:
+    two = RANK | {"items": ["a", "b"], "scores": [0.5, 0.5]}
+    store.append([Event.of(f"r{j}", "rank", START + j, two | each) for j, each in enumerate(FILTERS)], 0)
+    out = io.BytesIO()
+    export.write(store, form, None, None, out)
+    out.seek(0)
+    read = pl.read_parquet(out) if form == "parquet" else pl.read_ndjson(out, schema=export.SCHEMA)
+    rows = read.to_dicts()
+    assert [row["filtered"] for row in rows[::2]] == [False, True, True, True, None]
+    assert [row["cut"] for row in rows[::2]] == [False, False, False, True, None]
+    for row, asked in zip(rows[::2], FILTERS, strict=True):
+        assert [row[name] for name in ("exclude", "tags", "among")] == [
+            asked.get(name) for name in ("exclude", "tags", "among")
+        ]
+    assert {str(row[name]) for row in rows[1::2] for name in ("exclude", "tags", "among")} == {"None"}
+    assert [row["filtered"] for row in rows[1::2]] == [row["filtered"] for row in rows[::2]]

@@ -216,3 +216,29 @@ def test_shares_have_a_panel_for_each_setting_and_the_policies_colours() -> None
     assert max(shown[0].lines, key=lambda line: line.get_linewidth()).get_label() == "kl-ucb"
     with pytest.raises(ValueError, match="at least one panel"):
         figures.draw_shares([], of="nobody's")
+
+
+def test_growth_has_a_guide_and_a_panel_beside_and_its_title_is_free() -> None:
+    points = {"rexp3": [[1, 20.0], [8, 44.0]], "kl-ucb": [[1, 5.0], [8, 90.0]], "uniform": [[1, 50.0], [8, 60.0]]}
+    figure = figures.draw_growth(
+        points,
+        of="regret",
+        against="arms",
+        power=1 / 3,
+        through="rexp3",
+        beside={"kl-ucb": [[1, 2.0], [8, 16.0]]},
+        beside_of="numbers kept",
+        title="A title that is as long as the titles of these figures come to be, and a little longer",
+    )
+    left, right = figure.axes
+    (guide,) = lines(figure, ":")
+    np.testing.assert_allclose(np.asarray(guide.get_ydata(), float), np.array([20.0, 40.0]))
+    assert [line.get_color() for line in right.lines] == [left.lines[1].get_color()]
+    assert right.get_ylabel() == "numbers kept (log scale)"
+    figure.canvas.draw()
+    title = next(text for text in figure.texts if text.get_text().startswith("A title"))
+    assert not any(legend.get_window_extent().overlaps(title.get_window_extent()) for legend in figure.legends)
+    lowest = figures.draw_growth(points, of="regret", against="arms", power=1.0)
+    np.testing.assert_allclose(np.asarray(lines(lowest, ":")[0].get_ydata(), float), np.array([5.0, 40.0]))
+    with pytest.raises(ValueError, match="through is one of the lines"):
+        figures.draw_growth(points, of="regret", against="arms", power=1.0, through="exp3")

@@ -13,6 +13,7 @@ from hellinger.lab.contextual import Contender, play_pages
 from hellinger.lab.datasets import load_problem
 from hellinger.lab.filtering import FILTERS, Factors, ModelChooser, Ratings, make_filter, preference_weights
 from hellinger.policies import policy
+from hellinger.testing import check_filter
 from hellinger.world.contextual import ContextualProblem, Features, PagePlayer
 from hellinger.world.site import Site
 
@@ -20,6 +21,11 @@ SMALL = "synthetic(items=40, people=15, slots=3, memory=9)"
 BOTH = "choose-model(models=(latent-factors, cold-start))"
 
 Ints = npt.NDArray[np.int64]
+
+
+@pytest.mark.parametrize("name", FILTERS)
+def test_conformance(name: str) -> None:
+    check_filter(name)
 
 
 def ratings_of(table: npt.NDArray[np.float64]) -> Ratings:

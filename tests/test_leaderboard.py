@@ -44,8 +44,11 @@ def test_everyone_plays_or_is_left_out_with_a_reason(contest: Contest, monkeypat
     if contest.name == "cold-start":
         assert all(each.rule.rising for each in playing)
         assert {"thompson", "imed"} <= left_out.keys()
-        assert all("every arm" in why for why in left_out.values())
-        assert len(lab._entrants(contest, problem, everyone=True)[0]) == len(policies.available())
+        assert "grows with the square of the arms" in left_out["ids"]
+        assert all("every arm" in why for name, why in left_out.items() if name != "ids")
+        everyone, refused = lab._entrants(contest, problem, everyone=True)
+        assert refused.keys() == {"ids"}
+        assert len(everyone) == len(policies.available()) - 1
     for name in left_out if contest.name != "cold-start" else ():
         with pytest.raises(ValueError, match=re.escape(left_out[name])):
             policies.policy(name, family=contest.family)
@@ -126,3 +129,13 @@ def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = CliRunner().invoke(app, arguments, env={"COLUMNS": "200"}).stdout
     for words in ("Two arms", "Counts", "thompson", "Left out: absent (a reason)."):
         assert words in text
+
+
+def test_the_document_names_who_is_left_out_of_the_cold_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lab, "available", policies.available)
+    contest = CONTESTS[-1]
+    _, left_out = lab._entrants(contest, Problem.make(contest.means, contest.family), False)
+    text = (Path(__file__).parent.parent / "docs" / "reproduction.md").read_text(encoding="utf-8")
+    found = re.search(r"are left out\s+\(([^)]*)\)", text)
+    assert found is not None
+    assert sorted(re.findall(r"`([\w+-]+)`", found[1])) == sorted(left_out)

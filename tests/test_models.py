@@ -70,6 +70,11 @@ def test_what_is_unknown_is_no_information() -> None:
     encoder = Encoder(columns=2)
     encoder.learn([{"c": "x"}, {"c": "y"}, {"c": "z"}, {"n": 2.0}])  # no room beyond two
     assert encoder.names == ["c=x", "c=y"]
+    encoder.learn([{"c": "x"}, {"c": "another"}, {"t": "some words"}])
+    assert encoder.left_out == ["c=…", "n", "t"]  # keys alone: a word may be somebody's name
+    assert Encoder.from_state(encoder.state()).left_out == encoder.left_out
+    encoder.learn([{f"k{j}": 1.0} for j in range(30)])
+    assert len(encoder.left_out) == 20
     for unknown in (
         {},
         {"c": "z"},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Iterator
@@ -26,6 +27,7 @@ axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-p
 CHROMIUM = Path("/usr/bin/chromium")
 pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason=f"there is no {CHROMIUM}")
 
+SHOWN_TOO = "Of what was shown, it would have shown too"
 VIEWS = {"overview": "#/", "pool": "#/pool", "health": "#/health"}
 WAIT = 30_000
 
@@ -509,6 +511,60 @@ def test_an_admin_changes_experiments_by_buttons(browser: Any, tmp_path: Path) -
         watched.close()
 
 
+def test_a_shadow_has_a_card_with_what_it_would_have_earned(
+    browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Overlap, its rate with the interval, and whether it is safe to promote: as the API has them."""
+    numbers = itertools.count()
+    monkeypatch.setattr("hellinger.engine.desk.new_request", lambda _: f"ranking-{next(numbers):016}")
+    url = f"sqlite:///{tmp_path}/log.db"
+    settings = Settings(database=url, variants={"now": "uniform"}, seed=1, positions="none")
+    main = Allocation.given(settings)
+    shadowed = main._replace(shadows={"better": "cold-start", "same": "uniform"}).check()
+    phases = [Begun(0, main, "settings"), Begun(0, shadowed, "ann", "is it better?")]
+    fill(settings, requests=900, items=12, days=6, k=4, phases=phases)
+    admin, _ = new_key(tmp_path / "keys.toml", name="ann", role="admin")
+    read, _ = new_key(tmp_path / "keys.toml", name="eve", role="read")
+    flags = ["--database", url, "--variants", "now = uniform", "--positions", "none", "--keys-file", "keys.toml"]
+    with serving(tmp_path, *flags) as service:
+        own = {"Authorization": f"Bearer {read}"}
+        told = httpx.get(f"{service.url}/v1/experiments/main", headers=own).json()["shadows"]
+        better, same = (next(row for row in told if row["shadow"] == name) for name in ("better", "same"))
+        assert better["safe"]
+        assert better["sentence"].startswith("Safe to promote: at least +")
+        assert not same["safe"]
+        for token, width in ((admin, 1280), (read, 360)):
+            watched = keyed(browser, service.url, token)
+            page = watched.page
+            page.set_viewport_size({"width": width, "height": 800})
+            watched.open()
+            page.wait_for_selector("#shadows:not([hidden]) .model")
+            cards = page.locator("#shadows .model")
+            assert cards.count() == 2
+            for row, number in ((better, 0), (same, 1)):
+                card, text = cards.nth(number), said(cards.nth(number).inner_text())
+                assert card.locator("h3 .name").inner_text() == row["shadow"]
+                assert said(row["sentence"]) in text
+                assert card.locator("p.strong").count() == row["safe"]
+                figures_ = {
+                    said(each.locator("dt").inner_text()): said(each.locator("dd").inner_text())
+                    for each in card.locator("dl > div").all()
+                }
+                assert figures_["Rankings that it ranked too"] == "900, 100 % of all"
+                overlap = re.match(r"([\d.]+) % \(([\d.]+) % in the same place\)", figures_[SHOWN_TOO])
+                assert overlap is not None
+                assert float(overlap[1]) == pytest.approx(100 * row["same"], abs=0.6)
+                assert float(overlap[2]) == pytest.approx(100 * row["same_place"], abs=0.6)
+                rate = [float(each) for each in re.findall(r"([\d.]+) ?%", figures_["Rate that it would have had"])]
+                expected = [100 * row[name] for name in ("rate", "low", "high")]
+                assert rate == pytest.approx(expected, abs=0.06)
+                assert card.locator("dd svg, dd .interval").count() >= 1
+                assert card.get_by_role("button", name=f"Promote {row['shadow']}").count() == (token is admin)
+            assert serious(page) == []
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            watched.close()
+
+
 def test_a_broken_split_raises_the_alarm(browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     url = f"sqlite:///{tmp_path}/log.db"
     settings = Settings(database=url, variants={name: name for name in EVEN}, seed=1)
@@ -587,6 +643,28 @@ def test_what_a_model_has_learned_is_shown_and_who_asked_is_not(browser: Any, tm
         assert serious(page) == []
         assert page.evaluate("document.documentElement.scrollWidth") <= 360
         watched.close()
+
+
+def test_the_best_items_are_shown(browser: Any, tmp_path: Path) -> None:
+    with serving(tmp_path, "--variants", "cold-start, ucb1") as service:
+        with hellinger.Client(service.url) as client:
+            client.add_items(f"i{n}" for n in range(12))
+            client.import_counts("before", [CountRow(f"i{n}", 500, 5 * n) for n in range(12)], variant="cold-start")
+            client.rank(3)
+        for width in (360, 1280):
+            watched = Watched(browser, service.url, viewport={"width": width, "height": 800})
+            page = watched.open()
+            page.select_option("#best-wanted", "5")
+            page.wait_for_selector("#best-rows tr:nth-child(5)", state="attached", timeout=60_000)
+            told = said(page.locator("#best-sentence").inner_text())
+            assert told.startswith("Not yet: 0 of 5 are certain to be among the best, with 95 % confidence;")
+            assert "may still be rewarded" in told
+            page.click("#best-which summary")
+            assert "i11" in page.locator("#best-rows tr").first.inner_text()
+            assert page.locator("#best-rows tr").count() == 5
+            assert serious(page) == []
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            watched.close()
 
 
 def test_what_groups_tell_is_shown(browser: Any, tmp_path: Path) -> None:

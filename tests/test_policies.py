@@ -8,7 +8,7 @@ import pytest
 
 from hellinger import families, policies, policy
 from hellinger.policies import balls, levels
-from hellinger.testing.policies import policy_checks
+from hellinger.testing.policies import check_policy, policy_checks
 
 
 def sensible(name: str, family: families.Family) -> bool:
@@ -28,6 +28,7 @@ def sensible(name: str, family: families.Family) -> bool:
 # one case of each family: another case runs the same compiled code
 FAMILIES = [next(family.cases()) for family in families.available().values()]
 PAIRS = [(name, family) for name in policies.available() for family in FAMILIES if sensible(name, family)]
+FORGETFUL = ["ucb1(window=500)", "kl-ucb(discount=0.99)", "hellinger-ucb(detect=0.05)"]
 GRID = [f"ucb(ball={ball.name}, level={level})" for ball in balls.Ball.__subclasses__() for level in levels.available()]
 
 
@@ -36,6 +37,12 @@ def test_conformance(name: str, family: families.Family) -> None:
     for check_name, check in policy_checks().items():
         if check_name != "arguments_arrive" or family.name in ("bernoulli", "poisson"):
             check(policy(name, family=family))
+
+
+@pytest.mark.parametrize("family", ["bernoulli", "poisson", "gaussian"])
+@pytest.mark.parametrize("spec", FORGETFUL)
+def test_policies_that_forget(spec: str, family: str) -> None:
+    check_policy(spec, family=family)
 
 
 @pytest.mark.parametrize("spec", GRID)

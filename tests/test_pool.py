@@ -431,3 +431,12 @@ def test_a_damaged_snapshot_is_refused(tmp_path: Path) -> None:
             Pool.load(path)
     path.write_bytes(good)
     assert len(Pool.load(path)) == 200
+
+
+def test_which_of_some_may_be_ranked() -> None:
+    pool = Pool[int]()
+    assert pool.offering([1, 2]).tolist() == [False, False]
+    pool.add([1, 2, 3])
+    pool.hide([2])
+    asked = [3, 2, 9, 1]
+    assert pool.offering(asked).tolist() == [pool.offers(one) for one in asked] == [True, False, False, True]

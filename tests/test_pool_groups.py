@@ -17,7 +17,7 @@ from hellinger.policies import Prior, fit_prior, tag_path
 from hellinger.policies import policy as make_policy
 from hellinger.policies.effects import Column, Effects, Named
 from hellinger.policies.prior import group_tree
-from hellinger.policies.shares import likelihood
+from hellinger.policies.shares import fit_shares, likelihood
 from hellinger.pool import SegmentedPool, _membership, _tree
 from hellinger.pool.group_effects import beta_interval
 from pool_model import check_cells
@@ -228,7 +228,7 @@ def as_path(group: Any) -> tuple[str, ...]:
 def test_any_life_of_a_pool_with_groups_and_features(
     learn: Any, slowly: bool, small: bool, described: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With a prior that is set slowly, whatever happens between two slices, all is right when nothing is unsettled."""
+    """With a prior that is set slowly, and events that work out few priors, all is right when nothing is unsettled."""
     monkeypatch.setattr(_membership, "_HEARD", 2)
     if small:  # so that groups get strata of their own, and many groups below one are told alike
         monkeypatch.setattr(_membership, "CROWD", 5)
@@ -237,8 +237,10 @@ def test_any_life_of_a_pool_with_groups_and_features(
     pool: Pool[int] = Pool("cold-start", learn=learn, seed=1)
     members: dict[int, Member] = {}
     gone: dict[tuple[str, ...], tuple[float, ...]] = {}
-    new = slow = 0
+    new = slow = bounded = 0
     for step in range(260):
+        if slowly:
+            pool.bound_work(4)
         kind = rng.integers(9)
         some = [int(name) for name in rng.permutation(list(members))[: rng.integers(1, 5)]] if members else []
         if kind <= 1 or not members:
@@ -292,6 +294,7 @@ def test_any_life_of_a_pool_with_groups_and_features(
         elif rng.random() < 0.3:
             gone[("y",)] = (2.0, 80.0, 9.0)
             pool.set_departed(["y"], [2], [80], [9])
+        bounded += pool.unsettled == 1
         if step % 40 == 20:
             prior = PRIOR._replace(a=float(rng.integers(1, 5)), shares=PRIOR.shares if rng.random() < 0.8 else ())
             prior = prior._replace(effects=EFFECTS) if described and rng.random() < 0.8 else prior
@@ -306,7 +309,7 @@ def test_any_life_of_a_pool_with_groups_and_features(
         if step % 3 == 0 and members and not pool.unsettled:
             check(pool, members, gone)
     assert len(members) > 20
-    assert (slow >= 3) == (slowly and not described)
+    assert (slow >= 3) == (bounded >= 3) == slowly
     pool.settle()
     check(pool, members, gone)
     blank = pool.blank()
@@ -353,6 +356,49 @@ def test_shares_are_found_where_there_are_any_and_not_where_there_are_none() -> 
     assert pool.fit() == found
     pool.hide(range(10))
     assert pool.fit() == found
+
+
+def shares_of(s: Any, n: Any, groups: Any) -> tuple[tuple[float, ...], float]:
+    """The shares of these items, and by how much they make the logarithm of the likelihood larger than none do."""
+    leaf, tree = group_tree([(f"g{j}",) for j in range(int(groups.max()) + 1)])
+    found = fit_shares(s, n, leaf[groups], tree, 0.03, 100.0)
+    with_them, without = (
+        likelihood(s, n, leaf[groups], tree, 0.03, 100.0, np.array(shares or (0.0,))) for shares in (found, ())
+    )
+    return found, with_them - without
+
+
+def test_large_shares_are_believed_until_counts_speak_against_them() -> None:
+    one_each = np.arange(50)
+    found, gain = shares_of(np.zeros(50), np.full(50, 10.0), one_each)  # nobody has a sibling: nothing can be known
+    assert found == (0.96,)  # the largest of the lattice
+    assert gain == pytest.approx(0.0, abs=1e-6)
+    rng = np.random.default_rng(0)
+    n = np.full(200, 300.0)
+    s = rng.binomial(300, rng.beta(3, 97, 200)).astype(float)
+    assert shares_of(s, n, np.arange(200) // 4)[0] == ()
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_shares_never_make_the_items_much_less_likely(seed: int) -> None:
+    """And small ones make them more likely: by what is held beforehand alone no share is taken."""
+    rng = np.random.default_rng(seed)
+    n = rng.integers(1, 60, 120).astype(float)
+    s = rng.binomial(n.astype(int), rng.beta(3, 97, 120)).astype(float)
+    found, gain = shares_of(s, n, np.arange(120) // 3)
+    assert not found or gain >= 5.0 - 6.0 * found[0] - 1e-9
+    assert not found or gain >= -0.9
+    assert not found or found[0] > 0.8 or gain > 0.0
+
+
+def test_a_small_share_is_found_where_counts_show_it() -> None:
+    rng = np.random.default_rng(3)
+    groups = np.arange(4000) // 20
+    rates = np.clip(0.03 + 0.01 * rng.normal(size=200)[groups] + 0.014 * rng.normal(size=4000), 0.001, 1)
+    n = np.full(4000, 400.0)
+    (share,), gain = shares_of(rng.binomial(400, rates).astype(float), n, groups)
+    assert 0.1 < share < 0.6
+    assert gain > 20
 
 
 def test_the_likelihood_is_that_of_each_item_given_its_siblings() -> None:

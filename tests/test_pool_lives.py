@@ -144,6 +144,52 @@ def test_cells_and_scan_rank_alike() -> None:
     assert [row.score for row in ranked] == [row.score for row in among]
 
 
+def test_the_size_of_the_last_tie_with_items_excluded() -> None:
+    pool = Pool[int](seed=2)
+    pool.add(range(100), left=[50.0] * 40 + [400.0] * 60)
+    pool.rank(5, exclude=[*range(10), *range(60, 75), 60])
+    assert pool.tied == 45  # those that can be shown longer are best, and 15 of them are excluded
+    pool.set_prior(Prior(1.0, 30.0, plays=10.0, shares=(0.6,)))
+    pool.regroup(range(100), "all")  # now every item is scored
+    pool.rank(5, exclude=[*range(10), *range(60, 75), 60])
+    assert pool.tied == 45
+
+
+def test_lives_become_known_while_a_prior_takes_effect() -> None:
+    """Strata of groups that are on their way out are none of lives."""
+    rng = np.random.default_rng(4)
+    n = rng.integers(1, 80, 300)
+    s = rng.binomial(n, 0.1)
+    pool = Pool[int](learn="given", seed=2)
+    pool.add(range(300), n, s, group=[f"g{name % 9}" for name in range(300)])
+    pool.set_prior(Prior(1.0, 30.0, plays=10.0, shares=(0.6,)))
+    pool.set_prior(Prior(2.0, 40.0, plays=10.0), slowly=True)
+    assert pool.unsettled
+    pool.set_left(range(100), 90)
+    lives = {name: _rounded(90.0) if name < 100 else None for name in range(300)}
+    _check(pool, lives)
+    for shares in ((0.6,), (), (0.3,)):  # at once, as lives are known
+        pool.set_prior(Prior(1.0, 30.0, plays=10.0, shares=shares), slowly=True)
+        assert not pool.unsettled
+        _check(pool, lives)
+
+
+def test_an_event_that_leaves_work_with_lives_known() -> None:
+    rng = np.random.default_rng(4)
+    pool = Pool[int](learn="given", seed=2)
+    pool.add(range(300), group=[("a", f"g{name % 9}") for name in range(300)], left=40)
+    pool.set_prior(Prior(1.0, 30.0, plays=10.0, shares=(0.4, 0.3)))
+    pool.bound_work(10)
+    lives: dict[int, float | None] = dict.fromkeys(range(300), _rounded(40.0))
+    for _ in range(5):
+        names = rng.choice(300, 20, replace=False)
+        pool.record_many(names, 30, rng.binomial(30, 0.2, 20))
+        _check(pool, lives)
+    assert pool.unsettled
+    pool.settle()
+    _check(pool, lives)
+
+
 def test_the_index_falls_with_impressions_and_rises_with_rewards_and_life() -> None:
     rule = policy("cold-start").rule
     n = np.repeat(np.arange(20.0, 420.0, 3.0), 20)

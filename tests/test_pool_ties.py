@@ -453,3 +453,4 @@ def test_an_id_that_is_excluded_twice_is_left_out_of_a_tie_once() -> None:
     pool.add(["a", "b", "c", "d"])
     pool.rank(1, exclude=["b", "b"])
     assert pool.tied == 3
+    assert len(pool.rank(4)) == pool.tied == 4  # the next ranking excludes nobody

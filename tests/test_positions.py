@@ -370,3 +370,13 @@ def test_a_window_of_fractions_ends_at_nothing() -> None:
     pool.advance(10)
     assert pool.rounds == pytest.approx(0.0, abs=1e-9)
     assert pool.rounds >= 0
+
+
+def test_ties_are_those_of_equal_neighbours_in_whatever_order() -> None:
+    rng = np.random.default_rng(5)
+    for size in (0, 1, 2, 20, MOST, MOST + 1, MOST + 2, 200):
+        scores = [None if score == 0 else score / 4 for score in rng.integers(0, 4, size).tolist()]
+        bits = [j for j in range(min(size - 1, MOST)) if scores[j] == scores[j + 1]]
+        assert ties_of({"policy": "ucb1", "scores": scores}) == sum(1 << j for j in bits)
+        assert ties_of({"policy": "fixed", "scores": scores}) == 0
+        assert ties_of({"random": True, "scores": scores}) == (1 << max(min(size - 1, MOST), 0)) - 1

@@ -11,6 +11,7 @@ import pytest
 from scipy import stats
 
 from hellinger import Bandit, Pool, families, policy, theory
+from hellinger.engine.specs import canonical
 from hellinger.errors import InputError
 from hellinger.lab import Changing, changing, simulate
 from hellinger.policies.constant_space import WORDS
@@ -121,6 +122,11 @@ def test_forgetting_is_checked() -> None:
             policy(spec)
     with pytest.raises(InputError, match="scores counts"):
         Pool("ucb1(window=9)")
+    with pytest.raises(InputError, match=r"does not grow with the square of the items. must hold, but got policy=.ids"):
+        Pool("ids")
+    for spec in ("ids", "ids(points=50, model=logistic)", "ucb1(window=9)"):
+        with pytest.raises(InputError, match="a pool's policy"):
+            canonical(spec)
     with pytest.raises(InputError, match="sees its reward"):
         simulate("exp3", means=[0.1, 0.2], horizon=10, batch=2)
     assert policy("ucb1(window=9)") != policy("ucb1") == policy("ucb1(window=none)")
@@ -185,23 +191,35 @@ def test_constant_space_remembers_ten_numbers_and_finds_the_best() -> None:
     assert result.pulls[0, -1, 2] > 0.8 * 6000
 
 
-def test_information_and_regret_are_those_of_quadrature() -> None:
-    sums, pulls = np.array([3.0, 1.0, 7.0]), np.array([5.0, 6.0, 11.0])
-    x = (np.arange(20_000) + 0.5) / 20_000
-    laws = [stats.beta(1 + s, 1 + n - s) for s, n in zip(sums, pulls, strict=True)]
-    density, below = np.array([law.pdf(x) for law in laws]) / x.size, np.array([law.cdf(x) for law in laws])
-    part = np.cumsum(density * x, axis=1)
-    best = density / below * below.prod(axis=0)
+@pytest.mark.parametrize(
+    ("sums", "pulls"),
+    [
+        ([3, 1, 7], [5, 6, 11]),
+        ([100, 70, 9], [1000, 1000, 900]),
+        ([520, 500, 480], [10_000, 10_000, 10_000]),
+        ([1000, 550, 0], [10_000, 10_000, 0]),
+        ([1000, 21, 1], [10_000, 300, 20]),
+        ([10_000, 470, 0], [100_000, 5_000, 10]),
+    ],
+)
+def test_information_and_regret_are_those_of_quadrature(sums: list[int], pulls: list[int]) -> None:
+    """With 400 points, for narrow posteriors too, and narrow ones beside wide ones."""
+    size, arms = 200_000, range(3)
+    x = (np.arange(size) + 0.5) / size
+    laws = [(1.0 + s, 1.0 + n - s) for s, n in zip(sums, pulls, strict=True)]
+    below = np.array([stats.beta.cdf(x, a, b) for a, b in laws])
+    mass = np.array([np.diff(stats.beta.cdf(np.arange(size + 1) / size, a, b)) for a, b in laws])
+    part = np.array([a / (a + b) * stats.beta.cdf(x, a + 1.0, b) for a, b in laws])
+    inside = np.divide(part, below, out=np.zeros_like(part), where=below > 0.0)
+    best = np.array([mass[i] * np.delete(below, i, 0).prod(axis=0) for i in arms])
     chance = best.sum(axis=1)
-    means = (1 + sums) / (2 + pulls)
-    known = np.array(
-        [[(best[i] * (x if i == j else part[j] / below[j])).sum() / chance[i] for j in range(3)] for i in range(3)]
-    )
-    value = (chance * np.diag(known)).sum()
-    gain = [sum(chance[i] * kl(known[i, j], means[j]) for i in range(3)) for j in range(3)]
-    regret, found = _regret_and_gain(sums, pulls, 4000)
-    assert regret == pytest.approx(value - means, abs=2e-4)
-    assert found == pytest.approx(gain, abs=2e-4)
+    known = np.array([[(best[i] * (x if i == j else inside[j])).sum() for j in arms] for i in arms])
+    want = [sum(known[i, i] - known[i, j] for i in arms) for j in arms]
+    likely = [i for i in arms if chance[i] > 1e-15]
+    gain = [sum(chance[i] * kl(known[i, j] / chance[i], laws[j][0] / sum(laws[j])) for i in likely) for j in arms]
+    regret, found = _regret_and_gain(np.array(sums, float), np.array(pulls, float), 400)
+    assert regret == pytest.approx(want, rel=0.01)
+    assert found == pytest.approx(gain, rel=0.02, abs=1e-7)
 
 
 def test_the_ratio_is_least_over_all_pairs_and_chances() -> None:

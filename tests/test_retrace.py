@@ -12,7 +12,7 @@ import orjson
 import pytest
 
 from hellinger.engine.allocation import Allocation
-from hellinger.engine.chances import VariantChances
+from hellinger.engine.chances import DRAWS, VariantChances, drawn_chance
 from hellinger.engine.desk import Desk
 from hellinger.engine.drafts import Query
 from hellinger.engine.drawn_places import DrawnPlaces, beta_law
@@ -207,6 +207,34 @@ def test_a_policy_that_draws_shows_each_item_as_often_as_is_found(spec: str, sha
     for place in range(3):
         together = sum(p or 0.0 for (where, _), p in told.items() if where == place)
         assert together == pytest.approx(1.0, abs=0.1 if slack else 0.02)
+
+
+@pytest.mark.parametrize("p", [0.0005, 0.01, 0.3, 1.0])
+def test_a_drawn_chance_below_the_line_is_nearly_unbiased(p: float) -> None:
+    """Over all that the draws may give: what is rare is not dropped for being rare."""
+    draws = 400
+    law = [math.comb(draws, seen) * p**seen * (1 - p) ** (draws - seen) for seen in range(draws + 1)]
+    assert all(drawn_chance(seen, draws, made=True) > 0.0 for seen in range(draws + 1))
+    weight = math.fsum(each / drawn_chance(seen, draws, made=True) for seen, each in enumerate(law))
+    assert p * weight == pytest.approx(1.0 - (1.0 - p) ** (draws + 1))
+    share = math.fsum(each * drawn_chance(seen, draws, made=False) for seen, each in enumerate(law))
+    assert share == pytest.approx(p)
+
+
+def test_what_no_draw_shows_has_a_chance_by_who_made_the_ranking() -> None:
+    copy = Copy(Log(), variants={"t": "thompson(model=logistic)"}, counted=False, seed=8)
+    copy.add(*"abc")
+    copy.bring([("a", 4000, 2000), ("b", 4000, 1500), ("c", 4000, 10)])
+    begin(copy)
+    slots, chances, query = copy.desk.ledger.catalogue.slots, VariantChances(copy.desk), Query(1)
+    asked = [slots["c"]]
+    assert chances.of("t", query, asked) == [None]
+    assert chances.of("t", query, asked, made=False) == [0.0]
+    assert chances.of("t", query, asked, made=True) == [1 / (DRAWS + 1)]
+    assert chances.rare == 3
+    assert chances.of("t", query, [slots["a"]], made=False) == [1.0]
+    assert chances.of("t", query, [-1], made=False) == [0.0]
+    assert chances.rare == 3
 
 
 def test_a_model_and_a_holdout_have_chances_too() -> None:

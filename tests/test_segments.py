@@ -114,6 +114,46 @@ def test_a_pool_of_a_segment_is_the_same_however_it_came_about() -> None:
         assert one.rank(20, segment, seed=5) == other.rank(20, segment, seed=5)
 
 
+def featured(*, late: bool) -> SegmentedPool:
+    """Items whose genre tells nearly all; described as they come, or when segments have pools already."""
+    pool = SegmentedPool("cold-start", learn="given", seed=0)
+    features = [{"genre": f"genre-{j % 4}"} for j in range(80)]
+    pool.add(range(80), features=None if late else features)
+    for j in range(80):
+        pool.record(j, SEGMENTS[j % 2], impressions=200, rewards=(2, 5, 10, 40)[j % 4] + j % 3)
+    if late:
+        pool.describe(range(80), features)
+    pool.learn()
+    pool.law = LAW
+    pool.add(["new good", "new bad"], features=[{"genre": "genre-3"}, {"genre": "genre-0"}])
+    return pool
+
+
+def test_a_segment_knows_what_features_tell_all_users() -> None:
+    pool, later = featured(late=False), featured(late=True)
+    prior = pool.pooled.prior
+    assert prior is not None
+    assert prior.effects is not None
+    assert later.pooled.prior == prior
+    for segment in ("", *SEGMENTS):
+        of = {row.id: row.score for row in pool.rank(82, segment)}
+        assert of["new good"] > 2 * of["new bad"]
+        assert of == {row.id: row.score for row in later.rank(82, segment)}
+    pool.describe("new bad", {"genre": "genre-3"})
+    for segment in ("", "north"):
+        of = {row.id: row.score for row in pool.rank(82, segment)}
+        assert of["new good"] == of["new bad"]
+
+
+def test_features_that_no_pool_of_segments_can_use_change_nothing() -> None:
+    pool = SegmentedPool("hellinger-ucb", seed=0)
+    pool.add(["a"])
+    pool.record("a", "north", impressions=1)
+    with pytest.raises(ValueError, match="whose policy learns a prior"):
+        pool.add(["b"], features={"genre": "drama"})
+    assert [list(each.ids) for each in (pool.pooled, pool.segments["north"])] == [["a"], ["a"]]
+
+
 def test_ranking_is_that_of_scoring_every_item() -> None:
     rng = np.random.default_rng(0)
     pool = SegmentedPool("cold-start", learn="given", ties="oldest")

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from hellinger import cli
 from hellinger.client import CheckedVariants, Client, Feedback
-from hellinger.evaluate.logs import LogPart, VariantColumns
+from hellinger.evaluate.parts import LogPart, RankingFilters, VariantColumns
 from hellinger.evaluate.selfcheck import HEAVIEST, SelfChecks, check_file
 from hellinger.ledger import recovery
 from hellinger.ledger.snapshot import encode
@@ -75,7 +75,9 @@ def part(seed: int, name: str, count: int) -> tuple[LogPart, dict[str, float]]:
     mixed = split * columns["one"].chance + (1 - split) * columns["two"].chance
     none = np.zeros(shown.size, bool)
     starts = np.arange(0, shown.size, PLACES)
-    return LogPart(starts, np.zeros(count, np.int64), shown, position + 1, reward, mixed, none, none, columns), truth
+    at, eligible = np.zeros(count, np.int64), np.full(count, float(ITEMS))
+    others = columns, eligible, RankingFilters.none(count), np.full(shown.size, -1)
+    return LogPart(starts, at, shown, position + 1, reward, mixed, none, none, *others), truth
 
 
 @pytest.mark.parametrize("name", PAIRS)

@@ -157,7 +157,7 @@ def test_what_groups_tell_over_http(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert none.sentence == "Groups do not tell click rates apart so far: each item is ranked as if it had none."
         clicks = [CountRow(f"i{j}", 500, 50 if j // 4 == 3 else 5) for j in range(80)]
         client.import_counts("then", clicks, variant="plain")
-        while not (learned := client.learned_groups())[0].shares:
+        while not (learned := client.learned_groups())[0].groups:
             time.sleep(0.2)
         (plain,) = learned
         assert plain.sentence.startswith("Of what makes click rates differ, ")

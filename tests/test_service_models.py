@@ -22,15 +22,17 @@ from hellinger.client import Feedback, NewItem
 from hellinger.engine.allocation import Allocation
 from hellinger.engine.drafts import Query
 from hellinger.engine.learning import due
-from hellinger.engine.specs import canonical, draws, policy_of
+from hellinger.engine.specs import canonical, check_new, draws, policy_of
 from hellinger.errors import InputError
 from hellinger.events import Event
 from hellinger.ledger import Ledger, placed
 from hellinger.ledger.calibration import Calibration
 from hellinger.ledger.errors import OutdatedError
 from hellinger.ledger.modelled import Modelled, Placing, ShownIn, split_model
-from hellinger.ledger.recovery import check, differences, fold, recover
+from hellinger.ledger.recovery import SLACK, check, compact, differences, fold, recover, recover_at
 from hellinger.ledger.snapshot import _blocks, decode, encode
+from hellinger.models import regression
+from hellinger.policies import Prior
 from hellinger.store import open_store
 from ledger_model import START, Log
 from lives import Copy, next_ranking
@@ -120,6 +122,56 @@ def test_steps_may_be_taken_at_any_time(copy: Copy) -> None:
     assert differences(whole, copy.desk.ledger) == []
 
 
+def test_a_step_may_be_left_half_taken(copy: Copy) -> None:
+    """A page is learned item by item, and rankings come between: the same to the bit as all at once."""
+    whole, cut = Ledger(), Ledger()
+    for start in range(0, len(copy.log.events), 20):
+        for ledger in (whole, cut):
+            with ledger.requests.pinned(()):
+                ledger.apply(placed(copy.log.events[start : start + 20]))
+        whole.models.learn()
+        if (model := cut.models.of.get("one")) is not None:
+            for _ in range(start % 7):
+                if len(model):
+                    model._go_on()
+            if len(model.pool):
+                model.pool.pick(3, context=YOUNG, count=False)
+    assert len(cut.models.of["one"]) > 50
+    assert differences(whole, cut) == []
+
+
+def test_a_prior_reaches_many_items_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hellinger.ledger.modelled.REFRESHED", 10)
+    slow, fast = Modelled("cold-start", "logistic", 1), Modelled("cold-start", "logistic", 1)
+    items = [Placing(5 + j, 0.0, 0.0, (), f'{{"length":{j % 7}.5}}', False) for j in range(64)]
+    for model in (slow, fast):
+        model.begin(items, 0.0)
+        model.set_prior(Prior(2.0, 50.0, 100.0).state())
+        model.observe([9, 7], np.array([1.0, 1.0]), np.array([0.0, 1.0]), '{"age":3}')
+    parts = 0
+    while len(slow):
+        slow._go_on()
+        parts += 1
+        if len(slow.pool):
+            slow.pool.pick(3, context={"age": 3.0}, count=False)
+    fast.catch_up()
+    assert parts > 64 // 10
+    assert slow.digest() == fast.digest()
+
+
+def test_a_model_is_never_far_behind_the_log(copy: Copy, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However little time a commit has for it: the log waits instead."""
+    monkeypatch.setattr("hellinger.ledger.variant_models.MOST", 30)
+    ledger, furthest = Ledger(), 0
+    for start in range(0, len(copy.log.events), 10):
+        with ledger.requests.pinned(()):
+            ledger.apply(placed(copy.log.events[start : start + 10]))
+        ledger.models.learn(0.0)
+        furthest = max(furthest, *(model.behind for model in ledger.models), 0)
+    assert furthest == 30
+    assert differences(ledger, copy.desk.ledger) == []
+
+
 def test_a_difference_is_found(copy: Copy) -> None:
     other = decode(encode(copy.desk.ledger))
     model = other.models.of["one"]
@@ -178,7 +230,7 @@ def test_while_a_model_has_much_to_take_in_counts_rank(monkeypatch: pytest.Monke
     copy = Copy(Log(), variants={"one": "ucb1"}, seed=1)
     copy.add(*(f"i{number}" for number in range(9)))
     monkeypatch.setattr(Modelled, "settle", lambda self, seconds: not self.unsettled)
-    monkeypatch.setattr(Modelled, "catch_up", lambda self, seconds=None: None)
+    monkeypatch.setattr(Modelled, "catch_up", lambda self, seconds=None, most=0: None)
     begin(copy, {"one": SPEC})
     assert copy.desk.pools.model("one") is None
     assert len(copy.rank(5, context=YOUNG).fields["items"]) == 5
@@ -215,6 +267,20 @@ def test_specs_of_variants() -> None:
     for wrong in ("cold-start(model=logstic)", "cold-start(model=3)", "cold-strt(model=logistic)"):
         with pytest.raises(InputError):
             canonical(wrong)
+
+
+def test_a_model_that_may_grow_too_large_is_refused_by_its_spec() -> None:
+    """When a variant is added, and never by what folds the log: that must not depend on the machine."""
+    check_new("cold-start(model=logistic(columns=63, item_columns=63))")
+    check_new("uniform")
+    for large in (
+        "cold-start(model=logistic(columns=64, item_columns=128))",
+        "cold-start(model=logistic(shared=false, per_item=true, columns=17))",
+    ):
+        with pytest.raises(InputError, match="in a variant's model"):
+            check_new(large)
+        assert canonical(large) == large  # a log that has it is folded
+    assert "require_memory" not in Path(regression.__file__).read_text()
 
 
 def test_an_item_is_placed_once_and_removed_once() -> None:
@@ -277,6 +343,12 @@ def test_a_variant_with_a_model_over_http(served: Served) -> None:
         effects = {each["name"]: each for each in model["effects"]}
         assert effects["likes=s × topic=sport"]["low"] < effects["likes=s × topic=sport"]["effect"]
         assert effects["likes=s × topic=sport"]["effect"] > 0 > effects["likes=s × topic=art"]["effect"]
+        assert model["behind"] >= 0
+        assert model["columns"] == {
+            "people": {"used": 5, "most": 16, "left_out": []},
+            "items": {"used": 2, "most": 32, "left_out": []},
+        }
+        assert 'hellinger_model_behind{variant="personal"}' in http.get("/metrics").text
         for row in model["calibration"]:
             assert row["impressions"] >= 20
             assert 0 <= row["low"] <= row["observed"] <= row["high"] <= 1
@@ -403,6 +475,7 @@ def test_what_another_version_has_learned_is_learned_again(
         store.append([Event(*event[1:]) for event in copy.log.events[: ledger.seq]], 0)
         store.save_snapshot(ledger.seq, [damaged])
         assert differences(recover(store), ledger) == []
+        assert differences(recover_at(store, ledger.seq), ledger) == []
         assert check(store) == []
         # behind the base of compaction there is nothing to learn from: models begin there, in every replica alike
         store.save_snapshot(ledger.seq, [damaged], base=True)
@@ -413,6 +486,25 @@ def test_what_another_version_has_learned_is_learned_again(
     assert (len(model.pool), model.began) == (len(ledger.models.of["one"].pool), ledger.seq)
     assert model.pool.rounds == ledger.rounds(variants=["one"])
     assert not any(each.effect for each in model.pool.effects())
+
+
+def test_contexts_leave_with_their_rankings(copy: Copy, tmp_path: Path) -> None:
+    """After ``retention_days`` no event says who asked; what was learned of them stays, and what follows is learned."""
+    ledger = copy.desk.ledger
+    with closing(open_store(f"sqlite:///{tmp_path}/log.db")) as store:
+        store.append([Event(*event[1:]) for event in copy.log.events[: ledger.seq]], 0)
+        half = next(event.seq for event in copy.log.events if event.at >= START + 75)
+        compact(store, before=START + 75 + SLACK, window=0)
+        compact(store, before=START + 75, window=0)  # the same once more changes nothing
+        said = [event.seq for event in store.read(0, 1 << 20) if '"context"' in event.body]
+        assert said
+        assert min(said) >= half
+        compact(store, before=START + 75 + 2 * SLACK, window=0)
+        left = store.read(0, 1 << 20)
+        assert left
+        assert not any("context" in event.body or "likes" in event.body for event in left)
+        assert differences(recover(store), ledger) == []
+        assert check(store) == []
 
 
 def test_a_model_and_its_prior_count_impressions_alike() -> None:

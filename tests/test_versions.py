@@ -75,6 +75,37 @@ def test_a_snapshot_by_an_older_version_of_events_it_did_not_understand(
         assert (read.catalogue.group_of(0), read.format) == (("x", "y"), snapshot.VERSION)
 
 
+def test_a_base_by_an_older_version_of_events_it_did_not_understand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Compaction keeps what was last said of an item: groups and features are read from there, and then kept."""
+    with closing(open_store(f"sqlite:///{tmp_path}/log.db")) as store:
+        common = {"tags": ["t"], "expires_at": None, "metadata": None}
+        told = {"group": ["x", "y"], "features": {"length": 4.2}}
+        events = [Event.of(f"item/{name}", "item", now(), {"id": name, **common, **told}) for name in "ab"]
+        store.append(events, 0)
+        older = recovery.recover(store)
+        for slot in (0, 1):
+            older.catalogue.label(slot, ("t",), ())
+        older.catalogue.features.clear()
+        monkeypatch.setattr(snapshot, "VERSION", 5)
+        for base in (False, True):
+            store.save_snapshot(older.seq, snapshot.encode(older), base=base)
+        monkeypatch.undo()
+        store.compact(older.seq, older.catalogue["said"][older.catalogue.present()].tolist())
+        for ledger in (recovery.recover(store), recovery.recover_at(store, older.seq)):
+            assert [ledger.catalogue.group_of(slot) for slot in (0, 1)] == [("x", "y")] * 2
+            assert ledger.catalogue.features == dict.fromkeys((0, 1), '{"length":4.2}')
+        more = Event.of("item/c", "item", now() - 5 * 86_400_000, {"id": "c", **common})
+        store.append([more], store.last())
+        recovery.compact(store, before=now() + 1000, window=0)
+        saved = store.snapshot(base=True)
+        assert saved is not None
+        kept = snapshot.decode(saved[1])
+        assert (kept.format, kept.catalogue.group_of(0)) == (snapshot.VERSION, ("x", "y"))
+        assert recovery.check(store) == []
+
+
 def test_a_newer_replica_on_one_postgresql(postgresql: Server, launcher: Launcher, tmp_path: Path) -> None:
     """The older one refuses from the first event that it does not know, and says which version wrote it."""
     url = postgresql.fresh()

@@ -139,6 +139,28 @@ def test_a_pool_and_plain_counts_choose_alike() -> None:
             player.record(first[0], 1, rewards, nobody)
 
 
+@pytest.mark.parametrize("described", [False, True])
+def test_items_that_leave_a_site_go_on_informing_their_groups(described: bool) -> None:
+    """As in a user's pool, from which items are removed."""
+    groups = [f"story-{j // 3}" for j in range(12)]
+    features = [{"length": float(j)} for j in range(12)] if described else None
+    player = PoolPlayer(policy("cold-start"), 6, groups=groups, features=features)
+    pool = Pool("cold-start")
+    pool.add(range(6), group=groups[:6], features=None if features is None else features[:6])
+    nobody = np.zeros(1, np.int64)
+    for places, items in (([0, 1], [6, 7]), ([2, 3, 4], [8, 9, 10])):
+        shown, rewards = np.array(places[:2]), np.array([2.0, 1.0])
+        player.record(shown, 10, rewards, nobody)
+        pool.record_many(shown, 10, rewards)
+        player.renew(np.array(places), np.array(items))
+        pool.remove(places)
+        pool.add(places, group=[groups[item] for item in items])
+    expected = pool._members.departed()
+    assert expected == {("story-0",): (3.0, 30.0, 5.0), ("story-1",): (1.0, 10.0, 1.0)}
+    assert player._pool._members.departed() == expected
+    assert [player._pool.stats(place).group for place in range(6)] == [pool.stats(place).group for place in range(6)]
+
+
 @pytest.mark.parametrize("place", [-1, 3])
 def test_places_beyond_the_pool_are_refused(place: int) -> None:
     pool = Pool("ucb1")

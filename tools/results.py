@@ -1,9 +1,12 @@
 """``make results``: run every command that documents take numbers from, each into ``docs/results/NAME.json``.
 
 ``make results ONLY="pool service"`` runs some. What takes an hour is run only where it is named: ``soak``,
-``coldstart``; so are ``ads``, ``contextual``, ``filtering`` and ``groups``, which need data that are not part of this
-repository (``ADS=ads_ctr.csv``, ``DATA=data``). Times are worth publishing from a machine that does nothing else
-meanwhile. Then ``make figures``.
+``coldstart``; so are ``ads``, ``contextual``, ``filtering``, ``groups`` and ``replay``, which need data that are not
+part of this repository (``ADS=ads_ctr.csv``, ``DATA=data``). Times are worth publishing from a machine that does
+nothing else meanwhile. Then ``make figures``.
+``coldstart``; so are ``evaluate_file``, which writes twenty million rows twice, and ``ads``, ``contextual``,
+``filtering`` and ``groups``, which need data that are not part of this repository (``ADS=ads_ctr.csv``,
+``DATA=data``). Times are worth publishing from a machine that does nothing else meanwhile. Then ``make figures``.
 """
 
 from __future__ import annotations
@@ -32,6 +35,7 @@ class Command(NamedTuple):
 COMMANDS = {
     "index": Command("index.py", 0.5),
     "lab": Command("lab.py", 2),
+    "lab_others": Command("lab.py --others", 1),
     "pool": Command("pool.py", 4),
     "models": Command("models.py", 2),
     "features": Command("features.py --parts made-up --seeds 3", 5),
@@ -42,7 +46,9 @@ COMMANDS = {
     "catchup_million": Command("catchup.py --items 1000000", 5),
     "waits": Command("waits.py --segments 20", 6),
     "waits_million": Command("waits.py --items 1000000 --segments 50 --repeat 1", 6),
+    "updates": Command("updates.py", 0.1),
     "constant": Command("constant.py", 1),
+    "bounded": Command("bounded.py", 2),
     "positions": Command("positions.py", 4),
     "segments": Command("segments.py --seeds 12", 8),
     "leaderboard": Command("leaderboard.py", 2),
@@ -52,17 +58,25 @@ COMMANDS = {
     "widths": Command("widths.py", 0.1),
     "power": Command("power.py 10 30", 5),
     "evaluate": Command("evaluate.py", 12),
-    "exploration": Command("exploration.py --rankings 1500 --runs 8", 2),
+    "shadows": Command("shadows.py", 4),
+    "ranking_log": Command("ranking_log.py", 2),
+    "exploration": Command("exploration.py", 2),
+    "coverage": Command("coverage.py", 6),
+    "evaluate_file": Command("evaluate_file.py", 8, named=True),
+    "evaluate_story": Command("evaluate_story.py", 0.5),
     "false_alarms": Command("false_alarms.py", 20),
     "ads": Command(f"ads.py {os.environ.get('ADS', 'ads_ctr.csv')}", 5, named=True),
     "limit": Command("limit.py --seeds 3", 12),
     "lifetimes": Command("lifetimes.py", 4),
     "identify": Command("identify.py", 2),
-    "changing": Command("changing.py", 3),
+    "identify_published": Command("identify.py --published --runs 100", 1),
+    "changing": Command("changing.py --runs 40", 3),
     "coldstart": Command("coldstart.py --seeds 3", 15, named=True),
-    "contextual": Command(f"contextual.py --data {os.environ.get('DATA', 'data')}", 60, named=True),
-    "groups": Command(f"groups.py --seeds 4 --items 0 --data {os.environ.get('DATA', 'data')}", 20, named=True),
+    "contextual": Command(f"contextual.py --data {os.environ.get('DATA', 'data')} --runs 3", 60, named=True),
+    "groups": Command(f"groups.py --seeds 32 --items 0 --data {os.environ.get('DATA', 'data')}", 4, named=True),
+    "groups_speed": Command("groups.py --impressions --items 1000000", 2),
     "filtering": Command(f"filtering.py --data {os.environ.get('DATA', 'data')}", 5, named=True),
+    "replay": Command(f"replay.py --data {os.environ.get('DATA', 'data')}", 2, named=True),
     "soak": Command("soak.py --minutes 60", 61, named=True),
 }
 

@@ -5,16 +5,19 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
+from json import dumps, loads
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
+from rich.progress import Progress, SpinnerColumn, TextColumn
 from rich.table import Table
 
 from hellinger._spec import split_specs
-from hellinger.cli._app import JsonFlag, app, console, emit
-from hellinger.cli._interrupt import keeping
+from hellinger.cli._app import JsonFlag, app, console, emit, progress_console
+from hellinger.cli._interrupt import discarding, keeping
 from hellinger.cli._numbers import whole
 from hellinger.cli._service import reached
 from hellinger.cli.simulate import tracked
@@ -54,11 +57,14 @@ def evaluate(
     seeds: Annotated[
         int, typer.Option(help="Shuffles that learning policies are played on.", parser=whole(1, 1000))
     ] = 5,
+    method: Annotated[
+        str, typer.Option(help="How learning policies are played: queue, or replay, which needs propensities.")
+    ] = "queue",
     seed: Annotated[int, typer.Option(help="The same seed gives the same numbers.", parser=whole(0))] = 0,
     clip: Annotated[float, typer.Option(help="Where weights are clipped, or left to the model.")] = 10.0,
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder for report.html and results.json. Begun again there, finished plays are kept."),
+        typer.Option(help="Folder for report.html and results.json. It keeps finished plays and a fetched log too."),
     ] = None,
     json: JsonFlag = False,
 ) -> None:
@@ -69,7 +75,8 @@ def evaluate(
     expected) and the effective sample. Where the log cannot answer, the reason is given instead, and what share of
     random places would help at what price.
 
-    A policy that learns is played on the rewards that the log has of each item, until one has no more.
+    A policy that learns is played on the rewards that the log has of each item, until one has no more (--method
+    queue), or on the log in its order, where a row counts if it is the policy's own choice (--method replay).
 
     hellinger export --format parquet --output log.parquet
 
@@ -92,11 +99,12 @@ def evaluate(
             import matplotlib  # noqa: F401
         from hellinger.evaluate.report import write_study
         from hellinger.evaluate.study import evaluate_log
-    where = f"finished plays are in {out}, and the same command goes on from there"
-    note = where if out is not None else "nothing was kept: --out FOLDER keeps finished plays, to go on from"
+    kept = "finished plays" if service is None else "the log, if it was whole, and finished plays"
+    where = f"{kept} are in {out}, and the same command goes on from there"
+    note = where if out is not None else f"nothing was kept: --out FOLDER keeps {kept}, to go on from"
     with (
         keeping(note),
-        _file(log, service, key, retrace=variants) as path,
+        _file(log, service, key, out, retrace=variants, quiet=json) as path,
         tracked("evaluating", quiet=json) as progress,
     ):
         found = evaluate_log(
@@ -105,6 +113,7 @@ def evaluate(
             scores=tables,
             seeds=seeds,
             seed=seed,
+            method=method,
             cut=clip,
             resume=None if out is None else out / "parts",
             progress=progress,
@@ -119,16 +128,56 @@ def evaluate(
 
 
 @contextmanager
-def _file(log: Path | None, service: str | None, key: str | None, *, retrace: bool) -> Iterator[Path]:
+def _file(
+    log: Path | None, service: str | None, key: str | None, out: Path | None, *, retrace: bool, quiet: bool
+) -> Iterator[Path]:
+    """The log to evaluate: a file, or what a service has, which is kept in ``out``."""
     if log is not None:
         yield log
         return
     assert service is not None
-    with tempfile.TemporaryDirectory() as folder, reached(service, key) as client:
-        path = client.export_file(Path(folder, "service.parquet"), retrace=retrace)
-        if path.stat().st_size == 0:
-            raise InputError(f"the service at {service} has no rankings")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder if out is None else out, "log.parquet")
+        note = path.with_suffix(".json")
+        what = {"service": service, "retrace": retrace}
+        kept = _kept(path, note, what)
+        if kept:
+            progress_console.print(
+                f"going on from {path}, fetched {kept}; remove it to fetch the log anew", highlight=False
+            )
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            note.unlink(missing_ok=True)
+            _fetch(path, service, key, retrace=retrace, quiet=quiet)
+            note.write_text(dumps(what | {"fetched": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"}), encoding="utf-8")
         yield path
+
+
+def _kept(path: Path, note: Path, what: dict[str, object]) -> str:
+    """When this very log was fetched; empty where it was not."""
+    try:
+        found = loads(note.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return ""
+    same = isinstance(found, dict) and {name: found.get(name) for name in what} == what
+    return str(found["fetched"]) if same and path.is_file() else ""
+
+
+def _fetch(path: Path, service: str, key: str | None, *, retrace: bool, quiet: bool) -> None:
+    """Fetch a service's log into a file, which appears when it is whole."""
+    unfinished = path.with_name(f"{path.name}.unfinished")
+    hidden = quiet or not progress_console.is_terminal
+    column = TextColumn("fetching the log: {task.fields[size]:.1f} MB")
+    with (
+        reached(service, key) as client,
+        discarding(unfinished),
+        Progress(column, SpinnerColumn(), console=progress_console, transient=True, disable=hidden) as bar,
+    ):
+        task = bar.add_task("", size=0.0)
+        client.export_file(unfinished, retrace=retrace, progress=lambda size: bar.update(task, size=size / 1e6))
+        if unfinished.stat().st_size == 0:
+            raise InputError(f"the service at {service} has no rankings")
+        unfinished.replace(path)
 
 
 def _show(study: Study) -> None:
@@ -182,3 +231,16 @@ def _show_fixed(answer: FixedAnswer) -> None:
         console.print(f"[red]{escape(answer.disagreement)}[/]", highlight=False)
     if answer.advice:
         console.print(f"[dim]to know more: {escape(answer.advice)}[/]", highlight=False)
+    if answer.explorations:
+        _show_explorations(answer)
+
+
+def _show_explorations(answer: FixedAnswer) -> None:
+    from hellinger.evaluate.forecast import EXPLORED, suggested
+
+    table = Table(box=None, header_style="dim", style="dim")
+    for name in EXPLORED:
+        table.add_column(name, justify="left" if name in EXPLORED[:2] else "right")
+    for each in suggested(answer.explorations):
+        table.add_row(*each.cells)
+    console.print(table)

@@ -20,7 +20,7 @@ from hellinger.errors import needs_extra
 if TYPE_CHECKING:
     from hellinger.client import ExperimentPhase, ExperimentSummary
 
-__all__ = ["add", "end", "experiment_table", "list_experiments", "promote", "ramp", "show", "start", "stop"]
+__all__ = ["add", "best", "end", "experiment_table", "list_experiments", "promote", "ramp", "show", "start", "stop"]
 
 experiment = typer.Typer(
     help="Look at the experiments of a running service, and start, change and end them.", no_args_is_help=True
@@ -70,6 +70,34 @@ def show(
                         time.sleep(watch)
                 except KeyboardInterrupt:
                     return
+
+
+@experiment.command()
+def best(
+    name: Annotated[str, typer.Argument(help="Which experiment.")] = _MAIN,
+    k: Annotated[int, typer.Option("--k", "-k", help="How many items are wanted.", min=1, max=1000)] = 20,
+    delta: Annotated[float, typer.Option(help="Chance with which the answer may be wrong.")] = 0.05,
+    epsilon: Annotated[float, typer.Option(help="A rate so much below the k-th best is good enough.")] = 0.0,
+    variant: Annotated[str | None, typer.Option(help="Count this variant's impressions alone.")] = None,
+    url: _Url = _HERE,
+    key: _Reader = None,
+    json: JsonFlag = False,
+) -> None:
+    """Print which items have the highest rates, and which of them are certain, however often one asks."""
+    with reached(url, key) as client:
+        found = client.best_items(name, k=k, delta=delta, epsilon=epsilon, variant=variant)
+        if json:
+            emit(asdict(found))
+            return
+        if found.best:
+            table = Table("item", "sure")
+            for words in ("rate", "from", "to", "impressions"):
+                table.add_column(words, justify="right")
+            for row in found.best:
+                rates = ("" if value is None else f"{100 * value:.2f} %" for value in (row.rate, row.low, row.high))
+                table.add_row(row.id, "certain" if row.certain else "open", *rates, f"{row.impressions:,.0f}")
+            console.print(table)
+        console.print(" ".join([found.sentence, *found.notes]))
 
 
 @experiment.command("list")

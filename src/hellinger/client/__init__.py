@@ -7,6 +7,8 @@ from hellinger.errors import needs_extra
 with needs_extra("serve"):
     from hellinger.client.answers import (
         Added,
+        BestItem,
+        BestItemsAnswer,
         CalibrationClass,
         CheckedVariant,
         CheckedVariants,
@@ -48,6 +50,8 @@ __all__ = [
     "Added",
     "AsyncClient",
     "AsyncFeedbackBuffer",
+    "BestItem",
+    "BestItemsAnswer",
     "BufferFullError",
     "CalibrationClass",
     "CheckedVariant",

@@ -9,6 +9,8 @@ from typing import Any, Self
 
 __all__ = [
     "Added",
+    "BestItem",
+    "BestItemsAnswer",
     "CalibrationClass",
     "CheckedVariant",
     "CheckedVariants",
@@ -519,6 +521,63 @@ class LearnedGroups:
         shares = tuple([float(row["share"]) for row in raw["levels"]])
         groups = tuple([LearnedGroup.of(row) for row in raw["groups"]])
         return cls(raw["variant"], raw["policy"], raw["rate"], shares, raw["sentence"], groups)
+
+
+@dataclass(frozen=True, slots=True)
+class BestItem:
+    """An item that is among the best, or may be."""
+
+    id: str
+    certain: bool
+    """Whether it is surely among the best, or at most ``epsilon`` below them."""
+    impressions: float
+    worth: float
+    """What these count by where they were shown."""
+    rewards: float
+    unsettled: float
+    """Of the impressions, how many may still be rewarded, at most."""
+    rate: float | None
+    """Rewards for what the impressions are worth."""
+    low: float
+    """Bounds of its rate, valid for all items at all times together."""
+    high: float
+
+    @classmethod
+    def of(cls, raw: Mapping[str, Any]) -> BestItem:
+        """The answer as it came."""
+        return cls(**{f.name: raw[f.name] for f in fields(cls)})
+
+
+@dataclass(frozen=True, slots=True)
+class BestItemsAnswer:
+    """How sure the best items of an experiment are."""
+
+    state: str
+    """``found``, ``open``, ``few`` (no more items than wanted) or ``refused``."""
+    sentence: str
+    notes: tuple[str, ...]
+    """What is taken for granted, or was left out."""
+    items: int
+    """Items that may be shown."""
+    certain: int
+    contending: int
+    """Items that may be among the best or not."""
+    impressions: float
+    unsettled: float
+    best: tuple[BestItem, ...]
+    """The certain ones first, then by rate: as many as wanted."""
+
+    @property
+    def done(self) -> bool:
+        """Whether all that are wanted are certain."""
+        return self.state == "found"
+
+    @classmethod
+    def of(cls, raw: Mapping[str, Any]) -> BestItemsAnswer:
+        """The answer as it came."""
+        plain = {f.name: raw[f.name] for f in fields(cls)}
+        best = tuple([BestItem.of(row) for row in raw["best"]])
+        return cls(**plain | {"notes": tuple(raw["notes"]), "best": best})
 
 
 def _time(text: str | None) -> datetime | None:

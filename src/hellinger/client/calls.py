@@ -14,6 +14,7 @@ import orjson
 
 from hellinger.client.answers import (
     Added,
+    BestItemsAnswer,
     CheckedVariants,
     CountRow,
     Experiment,
@@ -38,6 +39,7 @@ __all__ = [
     "Call",
     "Page",
     "add_items",
+    "best_items",
     "change_experiment",
     "delete",
     "end_experiment",
@@ -413,6 +415,17 @@ def learned_models(experiment: str = "main") -> Call[tuple[LearnedModel, ...]]:
 def learned_groups(experiment: str = "main") -> Call[tuple[LearnedGroups, ...]]:
     """What an experiment's variants have learned of groups: how much they tell, and which stand out most."""
     return Call("GET", f"{_at(experiment)}/groups", lambda raw: tuple(map(LearnedGroups.of, raw["variants"])))
+
+
+def best_items(
+    experiment: str = "main", *, k: int = 20, delta: float = 0.05, epsilon: float = 0.0, variant: str | None = None
+) -> Call[BestItemsAnswer]:
+    """Which k items have the highest rates, and which of them are certain but for a chance of ``delta``.
+
+    A rate at most ``epsilon`` below the k-th best is good enough; ``variant`` counts its impressions alone.
+    """
+    asked = {name: str(value) for name, value in _given(k=k, delta=delta, epsilon=epsilon, variant=variant).items()}
+    return Call("GET", f"{_at(experiment)}/best", BestItemsAnswer.of, params=asked)
 
 
 def self_check(experiment: str = "main", *, begin: bool = True) -> Call[CheckedVariants]:

@@ -159,6 +159,7 @@ class Client:
     positions = _blocking(calls.positions)
     learned_models = _blocking(calls.learned_models)
     learned_groups = _blocking(calls.learned_groups)
+    best_items = _blocking(calls.best_items)
     self_check = _blocking(calls.self_check)
     health = _blocking(calls.health)
     live = _blocking(calls.live)
@@ -216,12 +217,18 @@ class Client:
         since: datetime | None = None,
         until: datetime | None = None,
         retrace: bool = False,
+        progress: Callable[[int], None] | None = None,
     ) -> Path:
-        """The same rows as a file, of JSON lines or Parquet; ``retrace``: with the chances of every variant."""
+        """The same rows as a file, of JSON lines or Parquet; ``retrace``: with the chances of every variant.
+
+        ``progress`` is called with the bytes so far.
+        """
         path = Path(path)
         with self._stream(form, since, until, retrace=retrace) as response, path.open("wb") as file:
             for part in response.iter_bytes():
                 file.write(part)
+                if progress is not None:
+                    progress(file.tell())
         return path
 
     def _stream(self, form: str, since: datetime | None, until: datetime | None, *, retrace: bool = False) -> _Stream:
@@ -327,6 +334,7 @@ class AsyncClient:
     positions = _awaited(calls.positions)
     learned_models = _awaited(calls.learned_models)
     learned_groups = _awaited(calls.learned_groups)
+    best_items = _awaited(calls.best_items)
     self_check = _awaited(calls.self_check)
     health = _awaited(calls.health)
     live = _awaited(calls.live)
@@ -375,14 +383,20 @@ class AsyncClient:
         since: datetime | None = None,
         until: datetime | None = None,
         retrace: bool = False,
+        progress: Callable[[int], None] | None = None,
     ) -> Path:
-        """The same rows as a file, of JSON lines or Parquet; ``retrace``: with the chances of every variant."""
+        """The same rows as a file, of JSON lines or Parquet; ``retrace``: with the chances of every variant.
+
+        ``progress`` is called with the bytes so far.
+        """
         path = Path(path)
         params = calls.exported(form, since, until, retrace=retrace)
         async with self._stream("/v1/export", params, **_patience(self._http, retrace)) as response:
             with path.open("wb") as file:
                 async for part in response.aiter_bytes():
                     file.write(part)
+                    if progress is not None:
+                        progress(file.tell())
         return path
 
     async def stream(self, experiment: str = "main", *, control: str | None = None) -> AsyncIterator[LiveMessage]:

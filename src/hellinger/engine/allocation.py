@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from hellinger.engine.drafts import WRITER, Draft
 from hellinger.engine.settings import Settings
-from hellinger.engine.specs import ORDERS, canonical
+from hellinger.engine.specs import ORDERS, check_new
 from hellinger.errors import require
 from hellinger.experiment import Split
 from hellinger.ledger import MAIN
@@ -126,7 +126,7 @@ class Allocation(NamedTuple):
         """Return the allocation, or raise where nothing can be played by it."""
         require(len(self.variants) > 0, "a variant has traffic", variants=list(self.variants))
         for spec in (*self.variants.values(), *self.shadows.values()):
-            canonical(spec)
+            check_new(spec)
         both = sorted(set(self.variants) & set(self.shadows))
         require(not both, "a shadow is no variant with traffic", both=both)
         Split(self.weights)

@@ -19,10 +19,24 @@ from hellinger.policies.simple import EpsilonGreedy
 from hellinger.policies.thompson import LaplaceThompson, Thompson
 from hellinger.pool import Pool
 
-__all__ = ["DRAWS", "VariantChances"]
+__all__ = ["DRAWS", "VariantChances", "drawn_chance"]
 
 DRAWS = 400
 """Rankings that are drawn where a chance has no closed form: its error is then up to 1/40."""
+
+
+def drawn_chance(seen: int, draws: int, *, made: bool) -> float:
+    """The chance of a place of which so many of all draws had the item there.
+
+    ``made``: whether the variant has made the ranking itself. That ranking is then one more draw, one that had the item
+    there: (seen + 1)/(draws + 1), which is never 0. A weight has this chance below the line, and is nearly unbiased:
+    with chance p the mean of 1/(that) is (1 − (1 − p)^(draws + 1))/p. Of a variant that did not make it the share of
+    draws is unbiased, above the line, and 0 where none has the item there.
+
+    >>> drawn_chance(0, 400, made=False), drawn_chance(3, 399, made=True)
+    (0.0, 0.01)
+    """
+    return (seen + 1) / (draws + 1) if made else seen / draws
 
 
 class VariantChances:
@@ -37,15 +51,21 @@ class VariantChances:
         self.desk = desk
         self.error = 0.0
         """The largest error of a chance so far, where it is not exact: relative by a grid, absolute by draws."""
+        self.rare = 0
+        """Places that no draw had the item at, though the variant may show it: none of the chances is exact there."""
         self._drawn: dict[str, DrawnPlaces] = {}
 
-    def of(self, variant: str, query: Query, slots: Sequence[int]) -> list[float | None]:
-        """The chance of each item, by its slot, at its place; None where it is not known."""
+    def of(self, variant: str, query: Query, slots: Sequence[int], *, made: bool | None = None) -> list[float | None]:
+        """The chance of each item, by its slot, at its place; None where it is not known.
+
+        ``made``: whether this variant has made the ranking (:func:`drawn_chance`). Where nobody says so, a place that
+        no draw had the item at is not known.
+        """
         desk, segment = self.desk, query.segment or ""
         pool, spec = desk.pools.deciding(variant, segment), desk.variants[variant]
         offered = [pool.offers(slot) for slot in slots]
         filters = desk.filters(variant, query)
-        greedy = self._greedy(variant, spec, pool, query, slots, filters)
+        greedy = self._greedy(variant, spec, pool, query, slots, filters, made)
         share = desk.random_share
         if not share:
             return [p if here else 0.0 for p, here in zip(greedy, offered, strict=True)]
@@ -55,12 +75,19 @@ class VariantChances:
         return [p if here else 0.0 for p, here in zip(mixed, offered, strict=True)]
 
     def _greedy(
-        self, variant: str, spec: str, pool: Pool, query: Query, slots: Sequence[int], filters: dict[str, Any]
+        self,
+        variant: str,
+        spec: str,
+        pool: Pool,
+        query: Query,
+        slots: Sequence[int],
+        filters: dict[str, Any],
+        made: bool | None,
     ) -> list[float | None]:
         """The chances but for the random share."""
         desk = self.desk
         if draws(spec) and spec not in ORDERS:
-            return self._random(variant, pool, query, slots, filters)
+            return self._random(variant, pool, query, slots, filters, made)
         how = desk.explores(variant)
         asked = {"seed": 0, "context": query.context, **filters}
         chosen, scores, tied = desk.pools.pick(variant, query.segment or "", query.k + how.more, count=False, **asked)
@@ -75,7 +102,13 @@ class VariantChances:
         return listed.chances([known.get(slot, math.nan) for slot in slots])
 
     def _random(
-        self, variant: str, pool: Pool, query: Query, slots: Sequence[int], filters: dict[str, Any]
+        self,
+        variant: str,
+        pool: Pool,
+        query: Query,
+        slots: Sequence[int],
+        filters: dict[str, Any],
+        made: bool | None,
     ) -> list[float | None]:
         policy = policy_of(self.desk.variants[variant])
         rule = None if policy is None or self.desk.pools.model(variant) is not None else policy.rule
@@ -98,7 +131,11 @@ class VariantChances:
             chosen, _, _ = self.desk.pools.pick(variant, query.segment or "", query.k, count=False, seed=seed, **asked)
             seen.update(enumerate(chosen))
         self.error = max(self.error, 0.5 / math.sqrt(DRAWS))
-        return [seen[j, slot] / DRAWS or None for j, slot in enumerate(slots)]
+        counts = [seen[j, slot] for j, slot in enumerate(slots)]
+        self.rare += sum(not count and pool.offers(slot) for count, slot in zip(counts, slots, strict=True))
+        if made is None:
+            return [count / DRAWS or None for count in counts]
+        return [drawn_chance(count, DRAWS, made=made) for count in counts]
 
 
 def _epsilon_greedy(

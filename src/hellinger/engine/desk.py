@@ -265,7 +265,7 @@ class Desk:
         segment, pool = query.segment or "", state.pools.of(variant)
         drawn = self.random_share > 0 and draws.random() < self.random_share
         propensities: float | list[float | None] | None = None
-        asked = _asked(query)
+        asked = bool(query.exclude) or query.tags is not None or query.among is not None
         tied, eligible = 0, None if asked else pool.eligible
         chosen: list[Any] = []
         scores: Sequence[float | None] = []
@@ -303,15 +303,8 @@ class Desk:
             "through": ledger.seq,
             "items": items,
             "scores": scores,
-            "propensities": propensities,
-            "k": query.k,
-            "tie": tied,
-            "eligible": eligible,
         }
-        if asked:
-            fields |= asked
-        if given >= 0:
-            fields["explored"] = given + 1
+        _for_evaluation(fields, query, propensities, tied, eligible, given)
         if ties := ties_of(fields):
             fields["ties"] = ties
         if query.context:
@@ -549,18 +542,31 @@ class Desk:
         return out
 
 
-def _asked(query: Query) -> dict[str, Any]:
-    """The filters of a query, as they are logged: another policy would have had them too."""
-    asked: dict[str, Any] = {}
+def _for_evaluation(
+    fields: dict[str, Any],
+    query: Query,
+    propensities: float | list[float | None] | None,
+    tied: int,
+    eligible: int | None,
+    given: int,
+) -> None:
+    """Add what a ranking logs for no other reason than that another policy may be evaluated from it."""
+    fields["propensities"] = propensities
+    fields["k"] = query.k
+    fields["tie"] = tied
+    fields["eligible"] = eligible
     if query.exclude:
-        asked["exclude"] = list(query.exclude[:LOGGED])
+        fields["exclude"] = list(query.exclude[:LOGGED])
     if query.tags is not None:
-        asked["tags"] = list(query.tags)
+        fields["tags"] = list(query.tags)
     if query.among is not None:
-        asked["among"] = list(query.among[:LOGGED])
-    if asked and (most := max(len(query.exclude), len(query.among or ()))) > LOGGED:
-        asked["asked"] = most
-    return asked
+        fields["among"] = list(query.among[:LOGGED])
+    if query.exclude or query.among:
+        most = max(len(query.exclude), len(query.among or ()))
+        if most > LOGGED:
+            fields["asked"] = most
+    if given >= 0:
+        fields["explored"] = given + 1
 
 
 def _joined(shadows: Mapping[str, Mapping[str, str]]) -> dict[str, str]:

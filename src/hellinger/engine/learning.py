@@ -13,7 +13,7 @@ from hellinger.engine.describing import LEFT, described
 from hellinger.engine.drafts import WRITER, Draft
 from hellinger.engine.specs import policy_of
 from hellinger.engine.state import State
-from hellinger.ledger import EXPIRED, HIDDEN, Catalogue, Columns, Floats, Slots, added
+from hellinger.ledger import EXPIRED, HIDDEN, Catalogue, Columns, Entries, Floats, Slots, added
 from hellinger.ledger.modelled import has_model
 from hellinger.policies import Prior, fit_prior, next_fit, tag_path
 from hellinger.policies.segments import LEAST_ROUNDS, SegmentLaw, drawn, fit_segments
@@ -25,8 +25,7 @@ class SegmentColumns(NamedTuple):
     """The counts of one segment, as a fit needs them."""
 
     name: str
-    columns: list[Columns]
-    late: Sequence[npt.NDArray[np.int32]]
+    entries: list[Entries]
 
 
 class Due(NamedTuple):
@@ -92,17 +91,17 @@ def due(state: State) -> list[Due]:
             lacks = None if has_model(pools.variants[variant]) else pools.lacks
             late = ledger.late_views(sources) if lacks is not None else []
             wanted = _wanted(state, variant, after, rounds, sources, lacks)
-            segments = _segments(state, sources, lacks is not None)
+            segments = _segments(state, sources)
             law = SegmentLaw.from_state(fields.get("segments"))
             found.append(wanted._replace(curve=curve, late=late, lacks=lacks, segments=segments, law=law))
     return found
 
 
-def _segments(state: State, sources: list[str], positions: bool) -> list[SegmentColumns]:
+def _segments(state: State, sources: list[str]) -> list[SegmentColumns]:
     ledger = state.ledger
     rounds = {name: ledger.rounds(variants=sources, segment=name) for name in ledger.segments}
     return [
-        SegmentColumns(name, ledger.views(sources, name), ledger.late_views(sources, name) if positions else [])
+        SegmentColumns(name, ledger.entries(sources, name))
         for name in sorted(rounds, key=lambda name: (-rounds[name], name))
         if rounds[name] >= LEAST_ROUNDS
     ]
@@ -181,20 +180,39 @@ def _law(wanted: Due, n: Floats, s: Floats, prior: Prior) -> SegmentLaw:
     """What counts tell of segments; n and s are those of all traffic."""
     if not wanted.segments:
         return SegmentLaw()
-    counts = [_sums(wanted, wanted.members, each) for each in wanted.segments]
-    chosen = drawn(wanted.since, sum(int(np.count_nonzero(some_n)) for some_n, _ in counts))
-    some = [(np.flatnonzero((some_n > 0) & chosen), some_n, some_s) for some_n, some_s in counts]
-    place = np.repeat(np.arange(len(some)), [which.size for which, _, _ in some])
-    own_n, own_s = (np.concatenate([each[j][each[0]] for each in some]) for j in (1, 2))
-    which = np.concatenate([each[0] for each in some])
+    member = np.full(wanted.groups.size, -1, np.int64)
+    member[wanted.members] = np.arange(wanted.members.size)
+    counts = [_sums_in(wanted, member, each) for each in wanted.segments]
+    chosen = drawn(wanted.since, sum(which.size for which, _, _ in counts))
+    kept = [(which[mine], some_n[mine], some_s[mine]) for which, some_n, some_s in counts for mine in [chosen[which]]]
+    place = np.repeat(np.arange(len(kept)), [which.size for which, _, _ in kept])
+    which, own_n, own_s = (np.concatenate([each[j] for each in kept]) for j in range(3))
     elsewhere = s[which] - own_s, n[which] - own_n
     return fit_segments([each.name for each in wanted.segments], place, own_s, own_n, elsewhere, prior, wanted.law)
 
 
-def _sums(wanted: Due, slots: Slots, segment: SegmentColumns | None = None) -> Columns:
-    columns, late = (wanted.columns, wanted.late) if segment is None else (segment.columns, segment.late)
-    n, s = added(((some_n[slots], some_s[slots]) for some_n, some_s in columns), slots.size)
-    for each in late:
+def _sums(wanted: Due, slots: Slots) -> Columns:
+    n, s = added(((some_n[slots], some_s[slots]) for some_n, some_s in wanted.columns), slots.size)
+    for each in wanted.late:
         if wanted.lacks is not None and len(each):
             n -= each[slots] @ wanted.lacks
     return np.maximum(n, s), s  # impressions may be worth less than what they earned: see the pool's index
+
+
+def _sums_in(wanted: Due, member: Slots, segment: SegmentColumns) -> tuple[Slots, Floats, Floats]:
+    """Members with impressions in a segment, ascending; their impressions and rewards there.
+
+    ``member`` has the place of each slot among them, −1 for no member.
+    """
+    n, s = np.zeros(wanted.members.size), np.zeros(wanted.members.size)
+    for owner, some_n, some_s, late in segment.entries:
+        here = np.flatnonzero((owner >= 0) & (owner < member.size))
+        here = here[member[owner[here]] >= 0]
+        whose = member[owner[here]]
+        n[whose] += some_n[here]
+        s[whose] += some_s[here]
+        if wanted.lacks is not None and len(late):
+            n[whose] -= late[here] @ wanted.lacks
+    n = np.maximum(n, s)
+    shown = np.flatnonzero(n > 0)
+    return shown, n[shown], s[shown]

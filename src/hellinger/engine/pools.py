@@ -38,6 +38,8 @@ TOUCHED = 8 * SLICE
 SEGMENT_BYTES = 1 << 30
 ITEM_BYTES = 100
 """What an item takes in a pool, about."""
+WORK = 20_000
+"""Items whose priors one event works out by their groups at once: a millisecond or two; others follow in slices."""
 PRIORS = 8
 """Items whose prior is worked out in the time that one is looked up in."""
 MANY = 20_000
@@ -47,7 +49,7 @@ MANY = 20_000
 class _Derived:
     """A pool, and the items that it has yet to look up in ledger and overlay."""
 
-    __slots__ = ("described", "groups", "later", "number", "pending", "pool", "waiting", "within")
+    __slots__ = ("counts", "described", "groups", "later", "number", "pending", "pool", "waiting", "within")
 
     def __init__(self, pool: Pool, within: Within | None = None) -> None:
         self.pool = pool
@@ -60,6 +62,8 @@ class _Derived:
         """Groups whose items that have left may have achieved something else than the pool knows."""
         self.number = 0
         """How many are pending, those counted twice that are there twice."""
+        self.counts: list[Slots] = []
+        """Items whose counts alone are to be looked up before it ranks."""
         self.later: list[Slots] = []
         """Items whose counts alone are to be looked up: very many, and rankings do not wait for them."""
         self.waiting = 0
@@ -68,12 +72,14 @@ class _Derived:
     @property
     def behind(self) -> int:
         """How much it has to look up: items and groups, and items of all traffic."""
-        return self.number + len(self.groups) + self.waiting + self.pool.unsettled + self.touched
+        items = self.number + sum(slots.size for slots in self.counts) + self.waiting
+        return items + len(self.groups) + self.pool.unsettled + self.touched
 
     @property
     def urgent(self) -> int:
         """How much of it a ranking waits for: who is in the pool and what is shown; not what very many items count."""
-        return self.number + (len(self.groups) if len(self.groups) <= SLICE else 0)
+        items = self.number + sum(slots.size for slots in self.counts)
+        return items + (len(self.groups) if len(self.groups) <= SLICE else 0)
 
     @property
     def touched(self) -> int:
@@ -121,19 +127,24 @@ class _Derived:
 
     def take(self, most: int) -> tuple[Slots, set[int]]:
         """About so many of the pending items, and those of them with others."""
-        some = [self.pending.pop()]
-        if some[0].size > most:
-            self.pending.append(some[0][most:])
-            some[0] = some[0][:most]
-        count = some[0].size
-        while self.pending and count + self.pending[-1].size <= most:
-            some.append(self.pending.pop())
-            count += some[-1].size
+        slots, count = _taken(self.pending, most)
         self.number -= count
-        slots = _distinct(some)
         described = self.described.intersection(slots.tolist()) if self.described else set()
         self.described -= described
         return slots, described
+
+
+def _taken(arrays: list[Slots], most: int) -> tuple[Slots, int]:
+    """Take about so many slots out of these arrays; how many they were, those counted twice that were there twice."""
+    some = [arrays.pop()]
+    if some[0].size > most:
+        arrays.append(some[0][most:])
+        some[0] = some[0][:most]
+    count = some[0].size
+    while arrays and count + arrays[-1].size <= most:
+        some.append(arrays.pop())
+        count += some[-1].size
+    return _distinct(some), count
 
 
 class Pools:
@@ -337,9 +348,10 @@ class Pools:
 
     @contextmanager
     def without(self, variant: str, ranking: Request) -> Iterator[Pool]:
-        """The pool whose counts rank for a ranking's segment, as if that one had not been made; then as it is again.
+        """The pool whose counts rank for a ranking's segment, as if that one had not been made.
 
-        What it showed and has earned so far is taken back for the block. A model keeps what it has learned of it.
+        What it showed and has earned so far is taken back for the block, and looked up when the pool is next asked. A
+        model keeps what it has learned of it.
         """
         pool = self.deciding(variant, ranking.segment)
         segment = ranking.segment if pool is not self._of[variant, ""].pool else ""
@@ -354,7 +366,7 @@ class Pools:
             shown = (self.overlay.worth if ranking.zoned else Worth()).of(len(ranking.items))[there]
         else:
             shown = np.array([float(j in (ranking.seen or ())) for j in there.tolist()])
-        earned = np.array([ranking.earned(j) for j in there.tolist()])
+        earned = np.array([ranking.earned(j) for j in there.tolist()]) if ranking.given else np.zeros(there.size)
         rounds = pool.rounds
         try:
             with self._failing():
@@ -362,9 +374,8 @@ class Pools:
                 pool.rounds = max(rounds - float(shown.sum()), 0.0)
             yield pool
         finally:
-            with self._failing():
-                pool.set_counts(slots, n, s, skip_absent=True)
-                pool.rounds = rounds
+            self._of[variant, segment].counts.append(np.sort(slots))
+            pool.rounds = rounds
 
     def model(self, variant: str) -> Modelled | None:
         """What ranks for a variant that has a model; None where counts do: it has none, or has very much to take in."""
@@ -518,13 +529,13 @@ class Pools:
                 self._look_up(*key, SLICE)
                 yield
             model = None if segment else self.ledger.models.of.get(variant)
-            for _ in range(0 if model is None else len(model)):  # what comes meanwhile has its turn next time
-                model = self.ledger.models.of.get(variant)
-                if model is None or not len(model):
-                    break
+            last = 0 if model is None else model.taken + len(model)  # what comes meanwhile has its turn next time
+            while model is not None and len(model) and model.taken < last:
                 with self._failing():
                     model.catch_up(LEARN)
                 yield
+                if self.ledger.models.of.get(variant) is not model:
+                    break
             if segment and key in self._of and not self._stays(*key):
                 del self._of[key]
 
@@ -552,6 +563,7 @@ class Pools:
         leaving, order = None if segment else self.leaving, ORDERS.get(self.variants[variant])
         if order is None:
             pool = Pool(split_model(self.variants[variant])[0], leaving=leaving, learn="given", weighted=True)
+            pool.bound_work(WORK)
         else:  # items without counts are all alike: their order is that of ties
             pool = Pool("ucb1", ties=order, leaving=leaving)
         within = pool.shrink_to(self._of[variant, ""].pool) if segment and variant in self._laws else None
@@ -567,7 +579,13 @@ class Pools:
 
     def _update(self, variant: str, segment: str) -> Pool:
         derived = self._of[variant, segment]
-        while derived.number or 0 < len(derived.groups) <= SLICE or derived.touched or self.failure is not None:
+        while (
+            derived.number
+            or derived.counts
+            or 0 < len(derived.groups) <= SLICE
+            or derived.touched
+            or self.failure is not None
+        ):
             self._look_up(variant, segment, derived.urgent)
         if variant in self.hidden:
             derived.pool.rounds = self._rounds(variant, segment)
@@ -581,6 +599,10 @@ class Pools:
         with self._failing():
             if derived.number:
                 self._place(variant, segment, *derived.take(most))
+            elif derived.counts:
+                slots, _ = _taken(derived.counts, most)
+                derived.pool.set_counts(slots, *self.sums(variant, slots, segment), skip_absent=True)
+                self._collect(variant)
             elif derived.touched and derived.within is not None:
                 derived.within.catch_up()
             elif derived.groups:
@@ -678,10 +700,10 @@ class Pools:
     def _set_counts(self, variant: str, segment: str, slots: Slots) -> None:
         """Let items of the pools, and the pools as a whole, have the counts that ledger and overlay say."""
         for each, derived in self._counting(variant, segment):
-            if variant in self.hidden:
-                derived.expect(slots)
-            elif slots.size > MANY:
+            if slots.size > MANY:
                 derived.expect_later(slots)
+            elif slots.size and variant in self.hidden:
+                derived.counts.append(slots)
             elif slots.size:
                 derived.pool.set_counts(slots, *self.sums(variant, slots, each), skip_absent=True)
             if variant not in self.hidden:

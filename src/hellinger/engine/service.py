@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from hellinger.engine import learning, positions
 from hellinger.engine.allocation import Allocation
+from hellinger.engine.best import warm_bounds
 from hellinger.engine.counters import Counters
 from hellinger.engine.desk import Desk
 from hellinger.engine.drafts import Draft, FeedbackRow, Query, Sorted
@@ -525,6 +526,7 @@ def make_desk(settings: Settings, ledger: Ledger, salt: bytes, *, seed: int | No
         leaving=leaving if leaving != Leaving() else None,
     )
     desk.warm()
+    warm_bounds()
     return desk
 
 

@@ -333,12 +333,12 @@ class Settings(BaseModel):
     @field_validator("variants")
     @classmethod
     def _check_variants(cls, value: dict[str, str]) -> dict[str, str]:
-        from hellinger.engine.specs import canonical  # numba takes a while to load: a list of settings does without
+        from hellinger.engine.specs import check_new  # numba takes a while to load: a list of settings does without
 
         require(len(value) >= 1, "1 <= number of variants", variants=value)
         for name, spec in value.items():
             check_variant(name)
-            canonical(spec)
+            check_new(spec)
         return value
 
     @field_validator("variant_weights", "weights", mode="before")

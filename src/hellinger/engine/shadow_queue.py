@@ -13,7 +13,7 @@ from hellinger.engine.drafts import Draft, Query
 from hellinger.engine.journal import Journal
 from hellinger.events import now
 
-__all__ = ["LIMIT", "ShadowQueue"]
+__all__ = ["GAP", "LIMIT", "SHARE", "ShadowQueue", "pause_after"]
 
 log = logging.getLogger(__name__)
 
@@ -23,6 +23,17 @@ REST = 0.005
 """Seconds before the first of some: their answers are on their way by then."""
 GAP = 0.01
 """Least seconds from one to the next: a hundred a second tell enough, and the log grows by no more events."""
+SHARE = 0.2
+"""Most of the loop's time that they may take, however long one of them takes."""
+
+
+def pause_after(seconds: float) -> float:
+    """How long to rest after one that has taken so many seconds.
+
+    >>> pause_after(0.0002), pause_after(0.05)
+    (0.01, 0.2)
+    """
+    return max(GAP, seconds * (1.0 / SHARE - 1.0))
 
 
 class ShadowQueue:
@@ -68,7 +79,7 @@ class ShadowQueue:
                 self._take(*self._waiting.popleft())
             except Exception:
                 log.exception("a shadow could not rank")
-            await asyncio.sleep(max(GAP, time.perf_counter() - begun))
+            await asyncio.sleep(pause_after(time.perf_counter() - begun))
 
     def _take(self, query: Query, made: Draft) -> None:
         desk, journal = self._desk(), self._journal

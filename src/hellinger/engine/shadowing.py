@@ -25,9 +25,11 @@ from hashlib import blake2b
 from itertools import groupby
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from hellinger.engine.drafts import Draft, Query
 from hellinger.engine.positions import looks_by
-from hellinger.engine.specs import ORDERS, draws
+from hellinger.engine.specs import ORDERS
 from hellinger.engine.state import State
 from hellinger.events import logged_chances
 from hellinger.ledger import Request
@@ -70,8 +72,8 @@ class Owed:
                     del self._looks[item]
             paid.append(looks + more)
         self._fresh.append((now, {item: looks for item, looks in wanted.items() if looks}))
-        for item in list(self._looks)[: max(len(self._looks) - MOST, 0)]:
-            del self._looks[item]
+        while len(self._looks) > MOST:
+            del self._looks[next(iter(self._looks))]
         return paid
 
 
@@ -146,11 +148,12 @@ def _page(
         return _Page(slots, scores, 0, {})
     with pools.without(shadow, request) as pool:
         slots, scores = pool.pick(query.k, count=False, seed=seed, **filters)
-        if draws(spec) if spec not in ORDERS else spec == "fixed":
+        if spec == "fixed" or (spec not in ORDERS and pool.policy.rule.random):
             return _Page(slots, scores, 0, {})
         tied = pool.tied
-        offered = [slot for slot in state.ledger.slots_of(request) if slot >= 0 and pool.offers(slot)]
-        return _Page(slots, scores, tied, dict(zip(offered, pool.scores(offered).tolist(), strict=True)))
+        shown = np.array(state.ledger.slots_of(request), np.int64)
+        shown = shown[pool.offering(shown)]
+        return _Page(slots, scores, tied, dict(zip(shown.tolist(), pool.scores(shown).tolist(), strict=True)))
 
 
 def _places(page: _Page, shown: Sequence[int]) -> list[tuple[int, int, float]]:

@@ -31,11 +31,13 @@ import numpy.typing as npt
 from hellinger.errors import require
 from hellinger.experiment._mixture import UP
 
-__all__ = ["PATIENCE", "Exploration", "NearTies", "forecast", "near_ties"]
+__all__ = ["EXPLORED", "PATIENCE", "Exploration", "NearTies", "forecast", "in_time", "near_ties", "suggested"]
 
 SHARES = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2)
 NEAR = (0.01, 0.02, 0.05, 0.1, 0.2)
 """What ``near_ties`` may be set to."""
+EXPLORED = ("setting", "it tells", "rankings", "days", "price, in reward")
+"""What the cells of an :class:`Exploration` are."""
 PATIENCE = 60.0
 """Days after which nobody waits any longer."""
 _SOON = 7.0
@@ -54,6 +56,22 @@ class Exploration(NamedTuple):
     setting: str = "random_share"
     """Whose share it is: ``random_share`` of rankings drawn from all, ``next_share`` with one place for the next, or
     ``near_ties`` of the last place's index."""
+
+    @property
+    def cells(self) -> tuple[str, str, str, str, str]:
+        """A row of a table: the setting, when it tells, after how many rankings and days, and its price.
+
+        >>> Exploration(0.02, 81_234.5, 3.2, 411.0).cells
+        ('random_share = 0.02', 'whatever it shows', '81,000', '4', '410')
+        """
+        where = {
+            "random_share": "whatever it shows",
+            "next_share": "if it shows items that follow the last place",
+            "near_ties": "if it differs among near-ties of the last place alone",
+        }[self.setting]
+        days = f"{max(1, math.ceil(self.days)):,}" if math.isfinite(self.days) else "–"
+        rankings, price = (f"{float(f'{number:.2g}'):,.0f}" for number in (self.rankings, self.price))
+        return f"{self.setting} = {self.share:g}", where, rankings, days, price
 
 
 class NearTies(NamedTuple):
@@ -171,6 +189,23 @@ def forecast(
         last = f"the last {each.places} places" if each.places > 1 else "the last place"
         sentence += f"; if it differs in {last} alone, among {each.items} near-ties, {_words(nearby[chosen])}"
     return found + nearby, sentence
+
+
+def suggested(options: Sequence[Exploration]) -> list[Exploration]:
+    """Of each setting the one to try: the smallest share that tells soon, else the one that tells first."""
+    settings = dict.fromkeys(each.setting for each in options)
+    each_of = [[each for each in options if each.setting == setting] for setting in settings]
+    return [_chosen(its) or min(its, key=lambda each: each.rankings) for its in each_of]
+
+
+def in_time(options: Sequence[Exploration]) -> list[Exploration]:
+    """Those that tell before anybody loses patience; of a setting without any the quickest one."""
+    found = []
+    for setting in dict.fromkeys(each.setting for each in options):
+        its = [each for each in options if each.setting == setting]
+        timely = [each for each in its if each.days <= PATIENCE or not math.isfinite(each.days)]
+        found += timely or [min(its, key=lambda each: each.rankings)]
+    return found
 
 
 def _chosen(options: list[Exploration]) -> Exploration | None:

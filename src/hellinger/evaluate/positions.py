@@ -20,7 +20,7 @@ from hellinger.evaluate.estimate import Estimate
 from hellinger.evaluate.evaluator import as_column, require_length
 from hellinger.evaluate.fixed import run_weighted
 
-__all__ = ["examination", "position_based"]
+__all__ = ["examination", "fit_looks", "position_based"]
 
 Floats = npt.NDArray[np.float64]
 Rows = npt.ArrayLike
@@ -60,6 +60,37 @@ def examination(reward: Rows, position: Rows, *, group: Rows | None = None) -> F
         if done or group is None:
             break
     return np.where(shown > 0, looks, np.nan)
+
+
+def fit_looks(drawn_rewards: Floats, drawn_rows: Floats, tied_rewards: Floats, ties: Floats) -> Floats:
+    """:func:`examination` from sums: the rankings drawn at random are one group, and every tie is one of its own.
+
+    Parameters
+    ----------
+    drawn_rewards, drawn_rows
+        Rewards and rows of each position in rankings drawn at random.
+    tied_rewards
+        Rewards of each position in ties.
+    ties
+        The rewards of all ties that go from one position (row) to another (column). Rates of ties of the same places
+        need not be told apart: only their sum counts.
+    """
+    first, last = np.nonzero(ties)
+    whole, slots = ties[first, last], drawn_rewards.size
+    earned, looks = drawn_rewards + tied_rewards, np.ones(slots)
+    for _ in range(_ROUNDS * 10):  # links between ties far apart take long
+        upto = np.concatenate([[0.0], np.cumsum(looks)])
+        rates = whole / (upto[last + 1] - upto[first])
+        steps = np.bincount(first, rates, slots + 1) - np.bincount(last + 1, rates, slots + 1)
+        seen = float(drawn_rows @ looks)
+        expected = np.cumsum(steps)[:slots] + drawn_rows * (drawn_rewards.sum() / seen if seen > 0.0 else 0.0)
+        fitted = np.divide(earned, expected, out=np.zeros(slots), where=expected > 0.0)
+        fitted /= fitted[0] if fitted[0] > 0.0 else max(float(fitted.max()), _CLOSE)
+        done = float(np.abs(fitted - looks).max()) < _CLOSE
+        looks = fitted
+        if done:
+            break
+    return looks
 
 
 def position_based(

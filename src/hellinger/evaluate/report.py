@@ -9,10 +9,16 @@ from html import escape
 from pathlib import Path
 
 from hellinger.evaluate.estimate import Estimate
+from hellinger.evaluate.forecast import EXPLORED, Exploration, in_time
 from hellinger.evaluate.study import FixedAnswer, Study
 from hellinger.lab.report import Plate, render_page, render_plates
 
 __all__ = ["write_study"]
+
+_METHODS = {
+    "queue": "queues, item by item; Mandel and others 2016",
+    "replay": "replay with rejection, in the order of the log; Li and others 2011",
+}
 
 
 def write_study(folder: str | Path, study: Study) -> Path:
@@ -56,8 +62,8 @@ def _page(study: Study) -> str:
     if study.learned:
         parts.append("<h2>Policies that learn</h2>")
         parts.append(
-            "<p>They are played on the rewards that the log has, item by item, and learn from them (queues; Mandel and "
-            "others 2016). These values are not to be compared with those above.</p>"
+            f"<p>They are played on the rewards of the log, and learn from them ({_METHODS[study.learned[0].method]}). "
+            "These values are not to be compared with those above.</p>"
         )
         parts.append(_learned(study))
     return render_page("What would another policy have earned?", "".join(parts))
@@ -72,30 +78,35 @@ def _fixed(answer: FixedAnswer) -> str:
     out.append(f"<p><span class='verdict {kind}'>{escape(best.verdict)}</span></p>")
     if answer.disagreement:
         out.append(f"<p class='behind'>{escape(answer.disagreement)}.</p>")
-    head = (
-        "estimator",
-        "value",
-        "low",
-        "high",
-        "difference",
-        "effective sample",
-        "unsupported",
-        "mean weight",
-        "assumes",
-    )
-    out.append("<table class='numbers'><tr>" + "".join(f"<th>{word}</th>" for word in head) + "</tr>")
-    out += [_row(each) for each in answer.estimates]
-    out.append("</table>")
+    head = ("estimator", "value", "interval", "difference", "effective sample", "unsupported", "mean weight")
+    out.append(_table(head, [_row(each) for each in answer.estimates], "numbers dense"))
     if answer.advice:
         out.append(f"<p>To know more: {escape(answer.advice)}.</p>")
+    if answer.explorations:
+        out.append("<h4>What could be drawn at random to know more, and its price</h4>")
+        out.append(_explorations(answer.explorations))
     return "".join(out)
+
+
+def _explorations(options: Sequence[Exploration]) -> str:
+    """Those that tell in time; where a setting tells is said once."""
+    lines, said = [], set()
+    for each in in_time(options):
+        name, where, *cells = each.cells
+        lines.append(_line(name, "" if where in said else where, cells))
+        said.add(where)
+    return _table((EXPLORED[0], *EXPLORED[2:]), lines)
+
+
+def _table(head: Sequence[str], lines: Sequence[str], kind: str = "numbers") -> str:
+    heads = "".join(f"<th>{escape(word)}</th>" for word in head)
+    return f"<table class='{kind}'><thead><tr>{heads}</tr></thead>{''.join(lines)}</table>"
 
 
 def _row(estimate: Estimate) -> str:
     cells = (
         f"{estimate.value:.4g}" if not estimate.refusal else "no answer",
-        f"{estimate.low:.4g}",
-        f"{estimate.high:.4g}",
+        f"{estimate.low:.3g} … {estimate.high:.3g}",
         f"{estimate.difference_low:+.3g} … {estimate.difference_high:+.3g}",
         f"{estimate.effective_sample:,.0f} of {estimate.units:,}",
         f"{100 * estimate.unsupported:.0f} %",
@@ -106,17 +117,18 @@ def _row(estimate: Estimate) -> str:
 
 
 def _line(name: str, note: str, cells: Sequence[str]) -> str:
-    first = f"<td>{escape(name)}<p class='note'>{escape(note)}</p></td>"
+    below = f"<p class='note'>{escape(note)}</p>" if note else ""
+    first = f"<td>{escape(name)}{below}</td>"
     return f"<tr>{first}{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
 
 
 def _learned(study: Study) -> str:
     head = ("policy", "reward an impression", "low", "high", "seeds from", "to")
-    rows = ["<table class='numbers'><tr>" + "".join(f"<th>{word}</th>" for word in head) + "</tr>"]
+    rows = []
     for each in sorted(study.learned, key=lambda each: -each.value):
         numbers = (each.value, each.low, each.high, min(each.values), max(each.values))
         rows.append(_line(each.policy, each.how_far, [f"{number:.4g}" for number in numbers]))
-    return "".join([*rows, "</table>"])
+    return _table(head, rows)
 
 
 def _plates(study: Study) -> list[Plate]:
@@ -133,18 +145,20 @@ def _plates(study: Study) -> list[Plate]:
     logged = study.survey.reward / study.survey.rankings
     drawn = figures.draw_estimates(bars, logged=logged)
     caption = "Values and intervals; an arrow goes on, and what the log cannot answer is dotted."
-    plates = [Plate("Pictures", "estimates", caption, figures.render(drawn, "svg"), wide=True)]
+    plates = [Plate("Pictures", "estimates", caption, figures.render(drawn, "svg"))]
     panels = [
         figures.SupportPanel(
             answer.policy,
             [effective for _, _, effective in answer.places],
+            [weight for _, weight, _ in answer.places],
             [weight for _, weight, _ in answer.times],
             [same for _, _, same in answer.times],
         )
         for answer in study.fixed
     ]
     caption = (
-        "How much of the log speaks of each policy: effective sample by position; mean weight and overlap over time."
+        "How much of the log speaks of each policy: effective sample and mean weight by position; mean weight and "
+        "overlap over time."
     )
     plates.append(Plate("Pictures", "support", caption, figures.render(figures.draw_support(panels), "svg"), wide=True))
     return plates

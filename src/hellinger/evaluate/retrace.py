@@ -105,6 +105,10 @@ class Retrace:
             words += f"; {self.unlike:,} were made by other settings or another version"
         if self.error:
             words += f"; chances of policies that draw are known to {100 * self.error:.2g} %"
+        if self._chances.rare:
+            words += (
+                f"; {self._chances.rare:,} places had an item that no draw had there, whose chance is an upper guess"
+            )
         return words
 
     def follow(self, events: Iterable[Logged], *, first: int = 0, last: int | None = None) -> list[Retraced]:
@@ -159,7 +163,10 @@ class Retrace:
         )
         unknown: list[float | None] = [None] * len(slots)
         whole = "k" in fields and "asked" not in fields  # else the log does not say all that was filtered by
-        chances = {name: self._chances.of(name, query, slots) if whole and slots else unknown for name in shares}
+        chances = {
+            name: self._chances.of(name, query, slots, made=name == own) if whole and slots else unknown
+            for name in shares
+        }
         self._compare(fields, chances[own])
         return Retraced(event.key, fields, own, shares, chances)
 

@@ -23,7 +23,9 @@ import numpy.typing as npt
 
 from hellinger.evaluate.bounds import Bets
 from hellinger.evaluate.estimate import FEW
-from hellinger.evaluate.logs import LogFile, LogPart, survey
+from hellinger.evaluate.logs import LogFile
+from hellinger.evaluate.parts import LogPart
+from hellinger.evaluate.survey import survey
 
 __all__ = ["HEAVIEST", "SelfCheck", "SelfChecks", "check_file"]
 

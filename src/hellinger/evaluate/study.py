@@ -15,11 +15,13 @@ from hellinger.errors import require
 from hellinger.evaluate.estimate import Estimate, disagreement
 from hellinger.evaluate.evaluator import ESTIMATORS, Evaluator
 from hellinger.evaluate.forecast import PATIENCE, Exploration, NearTies, forecast, near_ties
-from hellinger.evaluate.learning import Replayed, play_log
-from hellinger.evaluate.logs import LogFile, LogPart, Survey, survey
+from hellinger.evaluate.learning import Replayed
+from hellinger.evaluate.logs import LogFile, LogSource
+from hellinger.evaluate.parts import LogPart
+from hellinger.evaluate.plays import KeptRewards, check_learning
 from hellinger.evaluate.selfcheck import SelfCheck, SelfChecks
-from hellinger.evaluate.targets import Target, Variant, Wanted, read_target, uniform
-from hellinger.policies import policy
+from hellinger.evaluate.survey import Survey, survey
+from hellinger.evaluate.targets import EvenChances, Order, Target, Variant, Wanted, read_target
 
 __all__ = ["FixedAnswer", "Study", "evaluate_log"]
 
@@ -146,7 +148,7 @@ class _Run:
         self, target: Target, log: Survey, looks: Floats | None, alpha: float, cut: float, *, share: float = 0.0
     ) -> None:
         self.target, self._log, self._looks, self._alpha = target, log, looks, alpha
-        largest = max(1.0, target.most / log.least)
+        largest = max(1.0, target.heaviest(log))
         if share > 0.0:  # its own part of the traffic is in every propensity
             largest = max(1.0, min(largest, 1.0 / share))
         names = [name for name in ESTIMATORS if name != "position_based"]
@@ -157,7 +159,7 @@ class _Run:
             for name in names
         }
         ranks = looks is not None and log.kind == "export" and bool((looks > 0.0).all())
-        self._by_position = ranks and hasattr(target, "_best")
+        self._by_position = ranks and isinstance(target, Order)
         if looks is not None and self._by_position:
             ratio = float(looks.max() / looks.min())
             self._evaluators["position_based"] = Evaluator(
@@ -166,6 +168,8 @@ class _Run:
         self._place = np.zeros((3, log.slots))
         self._time = np.zeros((3, _BINS))
         self._blocks = 0
+        self.left_out = 0
+        """Rankings on which it is not known what the policy would have shown."""
 
     def add(self, part: LogPart, before: int, model: _Model) -> None:
         """Go on with these rankings."""
@@ -174,14 +178,16 @@ class _Run:
         known = np.isfinite(part.propensity) & np.isfinite(wanted.chance)
         whole = np.logical_and.reduceat(known, part.first)
         self._watch(part, wanted, before)
-        if self._by_position and wanted.position is not None and self._looks is not None:
-            self._add_positions(part, wanted.position)
+        clear = np.isfinite(wanted.chance)
+        self.left_out += int((~clear[part.first]).sum())
+        if self._by_position and wanted.position is not None and clear.any():
+            self._add_positions(part, wanted.position, clear)
         kept = np.repeat(whole, sizes)
         if not kept.any():
             return
         ranking = part.ranking[kept]
         reward, weight = part.reward[kept], wanted.chance[kept] / part.propensity[kept]
-        predicted, ahead = self._predictions(part, wanted, model) if self.target.predicts else (reward, reward)
+        predicted, ahead = self._predictions(part, wanted, before, model) if self.target.predicts else (reward, reward)
         for name, evaluator in self._evaluators.items():
             if name in _MODELLED:
                 if self._blocks:  # before, the model knows nothing
@@ -194,22 +200,24 @@ class _Run:
         for row, values in enumerate((np.ones(weight.size), weight, weight * weight)):
             self._place[row] += np.bincount(position, values, self._place.shape[1])
 
-    def _predictions(self, part: LogPart, wanted: Wanted, model: _Model) -> tuple[Floats, Floats]:
+    def _predictions(self, part: LogPart, wanted: Wanted, before: int, model: _Model) -> tuple[Floats, Floats]:
         rates, looks = model.rates(), model.at(part.position)
         if wanted.items is None:
-            ahead = self.target.average(rates, part.position) * looks
+            ahead = self.target.average(rates, part, before) * looks
         else:
             ahead = np.where(wanted.items >= 0, rates[wanted.items], 0.0) * looks
         most = self._log.most
         return np.minimum(rates[part.item] * looks, most), np.minimum(ahead, most)
 
-    def _add_positions(self, part: LogPart, there: Ints) -> None:
+    def _add_positions(self, part: LogPart, there: Ints, clear: npt.NDArray[np.bool_]) -> None:
         looks = self._looks
         assert looks is not None
         chance = np.where(there > 0, looks[there - 1], 0.0)
         here = looks[part.position - 1]
         mass = chance * np.repeat(part.sizes / np.add.reduceat(here, part.first), part.sizes)
-        self._evaluators["position_based"].add(part.reward, chance / here, ranking=part.ranking, mass=mass)
+        columns = (each[clear] for each in (part.reward, chance / here, part.ranking, mass))
+        reward, weight, ranking, share = columns
+        self._evaluators["position_based"].add(reward, weight, ranking=ranking, mass=share)
 
     def _watch(self, part: LogPart, wanted: Wanted, before: int) -> None:
         """Support over time."""
@@ -251,7 +259,7 @@ class _Run:
             difference=wish,
             overlap=min(overlap, 1.0),
             places=places,
-            items=log.items,
+            items=max(round(log.choices), 1),
             daily=log.rankings / log.days if log.days > 0.0 else 0.0,
             following=following,
             next_items=NEXT,
@@ -267,12 +275,13 @@ class _Run:
 
 
 def evaluate_log(
-    path: str | Path,
+    path: LogSource,
     *,
     policies: Sequence[str] = (),
     scores: Sequence[str | Path] = (),
     seeds: int = 5,
     seed: int = 0,
+    method: str = "queue",
     alpha: float = 0.05,
     cut: float = 10.0,
     resume: str | Path | None = None,
@@ -283,41 +292,60 @@ def evaluate_log(
     Parameters
     ----------
     path
-        An export of the service (Parquet or JSON lines), or an Open Bandit file.
+        An export of the service (Parquet or JSON lines), an Open Bandit file, or either as a Polars frame.
     policies
-        Specs of learning policies, played by the queue method; ``uniform``, which does not learn, is weighted.
+        Specs of learning policies, which are played; ``uniform``, which does not learn, is weighted.
     scores
         Tables of fixed policies: ``item, score`` (the best first) or ``item, position, chance``. Variants that shared
         the traffic of a log gone through again (``hellinger export --retrace``) are evaluated too, each on all of it.
     seeds, seed
         Shuffles of the log that learning policies are played on.
+    method
+        How they are played: ``"queue"`` or ``"replay"``, as for :func:`~hellinger.evaluate.play_log`.
     alpha, cut
         As for :class:`Evaluator`.
     resume
         Folder in which finished plays are kept.
     progress
-        Called with the steps done and their total.
+        Called with the steps done and their total: rows surveyed, weighted, and played by each seed.
+
+    Examples
+    --------
+    A log in which two items came first in turn by a coin, as a Polars frame: what would uniform choice have earned?
+
+    >>> import polars as pl
+    >>> log = pl.DataFrame({"ranking_id": range(400), "item": ["a", "b"] * 200, "reward": [1, 0, 0, 0] * 100})
+    >>> log = log.with_columns(position=pl.lit(1), propensity=pl.lit(0.5), eligible=pl.lit(2))
+    >>> study = evaluate_log(log, policies=["uniform"])
+    >>> ips = study.fixed[0].estimates[0]
+    >>> ips.value, ips.mean_weight, ips.verdict
+    (0.25, 1.0, 'not decided: between -10.3 % and +10.3 % of what was logged')
     """
     learning = [spec for spec in policies if parse_spec(spec)[0] != "uniform"]
-    for spec in learning:
-        policy(spec)  # a wrong name is told before the log is read
+    check_learning(learning, method)  # a wrong name is told before the log is read
     log = LogFile(path)
     some = len(policies) + len(scores) > 0 or log.retraced
     require(
         some, "there is a policy, a table of scores, or a log with the chances of its variants", policies=0, scores=0
     )
-    found = survey(log)
+    rows = log.rows() if progress is not None else 0
+    steps = rows * (2 + seeds * len(learning))  # to survey them, to weight them, to play them
+
+    def move(done: int) -> None:
+        if progress is not None:
+            progress(done, max(done, steps))
+
+    found = survey(log, progress=move)
     looks = found.looks()
     targets: list[Target] = [read_target(table, found) for table in scores]
     if len(learning) < len(policies):
-        targets.append(uniform(found))
-    steps = found.rankings + (seeds * len(learning) * found.rankings)
+        targets.append(EvenChances(found))
     model = _Model(found.items, looks, found.slots)
     runs = [_Run(target, found, looks, alpha, cut) for target in targets]
     runs += [_Run(Variant(name), found, None, alpha, cut, share=share) for name, share in found.variants.items()]
     checks = SelfChecks(found.variants, slots=found.longest, most=found.most)
-    kept: list[tuple[Ints, Ints, Floats]] = []
-    before = 0
+    kept: list[tuple[Ints, Ints, Floats, Floats]] = []
+    before = read = 0
     for block in _blocks(log):
         for run in runs:
             run.add(block, before, model)
@@ -325,26 +353,43 @@ def evaluate_log(
         checks.add(block)
         before += block.first.size
         if learning:
-            kept.append((block.item, block.position, block.reward))
-        if progress is not None:
-            progress(before, steps)
+            kept.append((block.item, block.position, block.reward, block.propensity))
+        read += block.item.size
+        move(found.rows + read)
     rates = model.rates()
     notes = list(found.lacks)
+    if looks is not None and found.slots > 1:
+        notes.append(found.looks_note)
     if targets and found.unknown < found.rows:
         notes.append(f"upper ends suppose that no propensity is below the least of the log, {found.least:.3g}")
     learned: tuple[Replayed, ...] = ()
     if learning:
-        learned, note = _played(learning, kept, found, looks, seeds, seed, alpha, resume, progress, steps)
-        notes.append(note)
-    drawn = float(rates.mean() * (1.0 if looks is None else looks.mean()))
+        rewards = KeptRewards(*map(np.concatenate, zip(*kept, strict=True)), log=found, looks=looks, seed=seed)
+        del kept
+        learned = rewards.play(
+            learning,
+            method,
+            seeds=seeds,
+            alpha=alpha,
+            resume=resume,
+            progress=lambda runs, _: move(found.rows * (2 + runs)),
+        )
+        notes += rewards.notes
+    # what a place drawn at random earns: an item counts for as long as it was there
+    drawn = float(np.average(rates, weights=found.gone - found.born + 1) * (1.0 if looks is None else looks.mean()))
     # what follows the last place is as good as the items next to the best by their rates
     next_best = np.sort(rates)[::-1][found.slots : found.slots + NEXT]
     following = float(next_best.mean()) * drawn / float(rates.mean()) if next_best.size and rates.mean() > 0 else None
     if found.explored[0]:
         notes.append(_explored(found))
+    notes += [
+        f"{run.target.name}: {run.left_out:,} of {found.rankings:,} rankings are left out, for {run.target.leaves_out}"
+        for run in runs
+        if run.left_out and run.target.leaves_out
+    ]
     near = near_ties(rates, found.slots, looks=1.0 if looks is None else float(looks[-1]), next_items=NEXT)
     answers = tuple(run.answer(drawn, following, near) for run in runs)
-    return Study(str(path), found, answers, learned, tuple(notes), checks.found(alpha))
+    return Study(log.name, found, answers, learned, tuple(notes), checks.found(alpha))
 
 
 def _explored(log: Survey) -> str:
@@ -363,44 +408,3 @@ def _blocks(log: LogFile) -> Iterator[LogPart]:
         size = max(1, -(-part.first.size // _BLOCKS))
         for begin in range(0, part.first.size, size):
             yield part.cut(begin, min(begin + size, part.first.size))
-
-
-def _played(
-    specs: Sequence[str],
-    kept: list[tuple[Ints, Ints, Floats]],
-    log: Survey,
-    looks: Floats | None,
-    seeds: int,
-    seed: int,
-    alpha: float,
-    resume: str | Path | None,
-    progress: Progress | None,
-    steps: int,
-) -> tuple[tuple[Replayed, ...], str]:
-    """Learning policies on the log's rewards, with positions made alike where looks are known."""
-    items, positions, rewards = (np.concatenate(columns) for columns in zip(*kept, strict=True))
-    rewards = rewards / log.most
-    note = (
-        "learning policies: a reward is taken not to depend on the position, nor on time, nor on the rest of the page"
-    )
-    if looks is not None and log.slots > 1:
-        # keep the positions that leave most rewards, each thinned to the looks of the last of them
-        chance = looks[positions - 1]
-        level = max(np.unique(looks[looks > 0.0]), key=lambda each: float(np.count_nonzero(chance >= each) * each))
-        rows = chance >= level
-        thin = np.random.default_rng([seed, 0x6C6B]).random(positions.size) * chance < level
-        items, rewards = items[rows], (rewards * thin)[rows]
-        note = (
-            f"learning policies: rewards as at a position with looks of {level:.2f} of the first's; they are taken not "
-            "to depend on time, nor on the rest of the page"
-        )
-    done = log.rankings
-
-    def move(runs: int, _total: int) -> None:
-        if progress is not None:
-            progress(done + runs * log.rankings, steps)
-
-    found = play_log(
-        specs, items, rewards, seeds=seeds, seed=seed, alpha=alpha, resume=resume, progress=move if progress else None
-    )
-    return tuple(found), note

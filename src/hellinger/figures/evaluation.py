@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from matplotlib.figure import Figure
-from matplotlib.ticker import PercentFormatter
+from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from hellinger.errors import require
 from hellinger.figures._style import COLUMN, INK, QUIET, blank, colours, several, styled
@@ -16,6 +16,8 @@ __all__ = ["EstimateBar", "SupportPanel", "draw_estimates", "draw_support"]
 
 _REACH = 4.0
 """How many times the largest value an interval is drawn to; one that goes on has an arrow."""
+_APART = 30.0
+"""How many times the smallest sample the largest one is, where small ones would not be seen beside it."""
 
 
 class EstimateBar(NamedTuple):
@@ -35,6 +37,8 @@ class SupportPanel(NamedTuple):
     policy: str
     effective: Sequence[float]
     """Effective sample at each position."""
+    by_place: Sequence[float]
+    """Mean weight at each position."""
     weights: Sequence[float]
     """Mean weight in stretches of time, in their order."""
     overlap: Sequence[float]
@@ -68,30 +72,36 @@ def draw_estimates(bars: Sequence[EstimateBar], *, logged: float, unit: str = "r
 
 
 def draw_support(panels: Sequence[SupportPanel]) -> Figure:
-    """Effective sample by position; mean weight and overlap over time."""
+    """Effective sample and mean weight by position; mean weight and overlap over time."""
     require(len(panels) > 0, "there is at least one panel", panels=len(panels))
     with styled():
-        figure, axes = several(1, 3, width=2.4 * COLUMN, height=2.2)
+        figure, axes = several(2, 2, width=2.2 * COLUMN, height=4.0)
         chosen = colours([panel.policy for panel in panels])
-        sample, weight, overlap = axes[0]
+        (sample, placed), (weight, overlap) = axes
         for number, panel in enumerate(panels):
-            places = [
-                place + 1 + 0.8 * (number - (len(panels) - 1) / 2) / len(panels)
-                for place in range(len(panel.effective))
-            ]
-            sample.bar(places, panel.effective, 0.8 / len(panels), color=chosen[panel.policy], label=panel.policy)
+            shift = 0.8 * (number - (len(panels) - 1) / 2) / len(panels)
+            for at, bars in ((sample, panel.effective), (placed, panel.by_place)):
+                places = [place + 1 + shift for place in range(len(bars))]
+                at.bar(places, bars, 0.8 / len(panels), color=chosen[panel.policy], label=panel.policy)
             for at, values in ((weight, panel.weights), (overlap, panel.overlap)):
                 steps = [(step + 0.5) / len(values) for step in range(len(values))]
                 at.plot(steps, values, color=chosen[panel.policy])
-        weight.axhline(1.0, color=INK, linewidth=0.8)
-        sample.set_xlabel("position")
-        sample.set_ylabel("effective sample")
+        for at, label in ((sample, "effective sample"), (placed, "mean weight (1 expected)")):
+            at.set_xlabel("position")
+            at.xaxis.set_major_locator(MaxNLocator(nbins=10, integer=True))
+            at.set_ylabel(label)
         for at, label in ((weight, "mean weight (1 expected)"), (overlap, "places as it would have them")):
             at.set_xlabel("part of the log, in its order")
             at.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
             at.set_ylabel(label)
             at.set_ylim(bottom=0.0)
             at.set_xlim(0.0, 1.0)
+        some = [value for panel in panels for value in panel.effective if value >= 1.0]
+        if some and max(some) > _APART * min(some):
+            sample.set_yscale("log")
+            sample.set_ylim(bottom=1.0)
+        for at in (placed, weight):
+            at.axhline(1.0, color=INK, linewidth=0.8)
         overlap.yaxis.set_major_formatter(PercentFormatter(1.0))
         figure.legend(*sample.get_legend_handles_labels(), loc="outside upper left", ncols=4)
     return figure

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from hellinger.identification.arriving import Certainty, arriving_bounds, certainty
 from hellinger.identification.finder import Identification
 from hellinger.identification.rates import Rate
 
-__all__ = ["Identification", "Rate"]
+__all__ = ["Certainty", "Identification", "Rate", "arriving_bounds", "certainty"]

@@ -68,7 +68,8 @@ def simulate(
         Instead of means, a contextual problem: a spec as ``"synthetic(items=100)"`` or ``"jester"``, with the folder of
         its data, or one of your own. Rounds are pages, each for a person; regret is against an oracle that knows every
         person's rates. ``family``, ``rewards``, ``init``, ``ties`` and ``player`` have no meaning there. Policies are
-        specs, which may say what their pool knows: ``"cold-start(model=logistic)"``, ``"cold-start(groups=true)"``.
+        specs, which may say what their pool knows: ``"cold-start(model=logistic)"``, ``"cold-start(groups=true)"``,
+        ``"cold-start(features=true)"``.
     rewards
         How rewards are drawn, where not by the family: a function ``f(rng)`` for each arm, or one, ``f(rng, arm)``, for
         all, of a ``numpy.random.Generator``. Regret is that of ``means``, which must be theirs. Such a simulation runs

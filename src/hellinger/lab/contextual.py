@@ -16,7 +16,7 @@ from hellinger._spec import expand_spec, format_spec, parse_spec, split_specs
 from hellinger.errors import require, require_memory
 from hellinger.lab._block import Setting
 from hellinger.lab.datasets import load_problem
-from hellinger.lab.filtering import FILTERS, ModelChooser, check_filter, make_filter
+from hellinger.lab.filtering import FILTERS, ModelChooser, make_filter, require_filter
 from hellinger.lab.result import Result
 from hellinger.policies import PolicyLike, policy
 from hellinger.world.contextual import ContextualProblem, PagePlayer, PersonOracle, PersonPool
@@ -32,15 +32,17 @@ ORACLE, CHOOSER = "oracle", "choose-model"
 
 
 class Contender(NamedTuple):
-    """A policy under the name that it was given by, and what it knows of people and items: a model, items' groups.
+    """A policy under the name that it was given by, and what it knows of people and items.
 
-    Or a filter (:mod:`hellinger.lab.filtering`), by its spec; or other contenders, among whom the policy chooses.
+    That is a model, or items' groups and features. Instead of a policy there may be a filter
+    (:mod:`hellinger.lab.filtering`), by its spec; or other contenders, among whom the policy chooses.
     """
 
     spec: str
     policy: str
     model: str = ""
     groups: bool = False
+    features: bool = False
     filtering: str = ""
     among: tuple[Contender, ...] = ()
 
@@ -50,21 +52,26 @@ class Contender(NamedTuple):
 
         >>> Contender.read("cold-start(model=logistic)")[:4]
         ('cold-start(model=logistic)', 'cold-start', 'logistic', False)
+        >>> Contender.read("cold-start(features=true)").features
+        True
         >>> [each.spec for each in Contender.read("choose-model(models=(pairwise, cold-start))").among]
         ['pairwise', 'cold-start']
         """
         name, arguments = parse_spec(spec)
         if name in FILTERS:
-            check_filter(spec)
+            require_filter(spec)
             return cls(spec, "", filtering=spec)
         if name == CHOOSER:
             return cls._read_chooser(spec, arguments)
         model = arguments.pop("model", "")
         require(isinstance(model, str), "model is the spec of a model", model=model)
-        groups = arguments.pop("groups", False)
-        require(isinstance(groups, bool), "groups is true or false", groups=groups)
+        groups = _flag(arguments, "groups")
+        features = _flag(arguments, "features")
+        require(not (model and features), "a model has the features already: model=… or features=true", spec=spec)
         made = policy(format_spec(name, arguments))
-        return cls(spec, made.spec, models.get(str(model)).spec if model else "", bool(groups))
+        needed = "features=true goes with a policy that learns a prior"
+        require(made.rule.learns_prior or not features, needed, policy=made.spec)
+        return cls(spec, made.spec, models.get(str(model)).spec if model else "", groups, features)
 
     @classmethod
     def _read_chooser(cls, spec: str, arguments: dict[str, object]) -> Contender:
@@ -91,7 +98,15 @@ class Contender(NamedTuple):
         if self.among:
             players = [each.player(problem, seed) for each in self.among]
             return ModelChooser(problem, policy(self.policy), players, seed=seed)
-        return PersonPool(problem, policy(self.policy), model=self.model or None, groups=self.groups, seed=seed)
+        known = {"groups": self.groups, "features": self.features}
+        return PersonPool(problem, policy(self.policy), model=self.model or None, **known, seed=seed)
+
+
+def _flag(arguments: dict[str, object], name: str) -> bool:
+    """Take what is true or false out of a spec's arguments; false where it is not said."""
+    value = arguments.pop(name, False)
+    require(isinstance(value, bool), f"{name} is true or false", **{name: value})
+    return bool(value)
 
 
 class PagesOutcome(NamedTuple):

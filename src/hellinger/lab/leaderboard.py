@@ -26,6 +26,8 @@ Say = Callable[[str, float | None], None]
 
 _SCANNED = 1e9
 """Scores a run above which a rule that has to look at every arm in every round is left out."""
+_FEW = 100
+"""Arms above which a rule is left out whose time grows with their square."""
 _RUNS_FOR_TAILS = 100
 _FORMAT = 1
 
@@ -112,7 +114,8 @@ def leaderboard(
     runs, seed
         Runs a contest, at least 2 (the cold start has one in 20 of them), and what they are drawn from.
     everyone
-        Let rules play too that look at all arms in every round, where that means many minutes.
+        Let rules play too that look at all arms in every round, where that means many minutes; not those whose time
+        grows with the square of the arms.
     contests
         Other contests than the four.
     say
@@ -167,7 +170,9 @@ def _entrants(contest: Contest, problem: Problem, everyone: bool) -> tuple[list[
         except ValueError as error:
             left_out[name] = str(error)
             continue
-        if scores > _SCANNED and not made.rule.rising and not everyone:
+        if made.rule.few and problem.means.size > _FEW:
+            left_out[name] = f"its time a round grows with the square of the arms: it plays on {_FEW} at most"
+        elif scores > _SCANNED and not made.rule.rising and not everyone:
             left_out[name] = f"looks at every arm in every round: {scores:.0e} scores a run; --all lets it play"
         else:
             playing.append(made)

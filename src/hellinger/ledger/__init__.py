@@ -5,7 +5,7 @@ from __future__ import annotations
 from hellinger.experiment.names import MAIN
 from hellinger.ledger.catalogue import DELETED, EXPIRED, HIDDEN, SHOWN, STATES, Catalogue
 from hellinger.ledger.changes import Changes
-from hellinger.ledger.counts import Columns, Counts, Floats, Slots, added, joined
+from hellinger.ledger.counts import Columns, Counts, Entries, Floats, Slots, added, joined
 from hellinger.ledger.errors import EventError, UnknownKindError
 from hellinger.ledger.ledger import COMMON, Ledger, placed, starting
 from hellinger.ledger.requests import Request, Requests, spoken_of
@@ -26,6 +26,7 @@ __all__ = [
     "Changes",
     "Columns",
     "Counts",
+    "Entries",
     "EventError",
     "Floats",
     "Ledger",

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from hellinger._arrays import grown
 from hellinger.ledger.looks import ZONES, zones_of
+from hellinger.ledger.rows import RowTable
 
-__all__ = ["Columns", "Counts", "Floats", "Slots", "added", "joined"]
+__all__ = ["Columns", "Counts", "Entries", "Floats", "SegmentCounts", "Slots", "added", "joined"]
 
 Floats = npt.NDArray[np.float64]
 Slots = npt.NDArray[np.int64]
 
 _LATE = len(ZONES) - 1
+_NO_ZONES = np.zeros((0, _LATE), np.int32)
+_NO_SLOTS = np.empty(0, np.int64)
 _ONE = np.int32(1)
 """Of the type of what it is added to: with another ``add.at`` takes forty times as long."""
 
@@ -39,8 +42,21 @@ def joined(rankings: Iterable[array[int]]) -> Slots:
     return np.frombuffer(b"".join(rankings), np.intc).astype(np.int64)
 
 
+class Entries(NamedTuple):
+    """Counts of items that have any, by slot: the ledger's own arrays, to be read only; −1 for a row without an item.
+
+    Other threads may read them; what is counted meanwhile may be in them or not.
+    """
+
+    slots: npt.NDArray[np.int32]
+    n: Floats
+    s: Floats
+    late: npt.NDArray[np.int32]
+    """Impressions in each zone but the first; no rows where nobody has any."""
+
+
 class Counts:
-    """Impressions and rewards of each item, by slot, in one variant: in all its traffic or in one segment.
+    """Impressions and rewards of each item, by slot, in all traffic of one variant.
 
     Impressions of rankings are added up when they are asked for, or when many have gathered: twenty at a time would
     cost ten times more. Until then their slots stay in the arrays of the rankings themselves.
@@ -49,17 +65,19 @@ class Counts:
     curve is in force.
     """
 
-    __slots__ = ("_behind", "_late", "_n", "_s", "_shown", "_waiting", "rounds")
+    __slots__ = ("_behind", "_late", "_n", "_s", "_shown", "_used", "_waiting", "rounds")
 
     def __init__(self) -> None:
         self._n: Floats = np.zeros(0)
         self._s: Floats = np.zeros(0)
+        self._used = 0
+        """Slots that there are, as far as is known here."""
         self._shown: list[array[int]] = []
         self._waiting = 0
         self.rounds = 0.0
         """All impressions, those of deleted items included."""
-        self._late: npt.NDArray[np.int32] = np.zeros((0, _LATE), np.int32)
-        """Impressions of each item in each zone but the first; no rows before there are any."""
+        self._late: npt.NDArray[np.int32] = np.zeros(0, np.int32)
+        """Impressions of each item in each zone but the first, one after the other; none before there are any."""
         self._behind: Floats = np.zeros(_LATE)
 
     def show(self, slots: array[int]) -> None:
@@ -79,21 +97,21 @@ class Counts:
         if not there.all():
             slots, zones = slots[there], zones[there]
         if slots.size:
-            self._reach(int(slots.max()) + 1)
-            np.add.at(self._n, slots, 1.0)
+            rows = self._reached(slots)
+            np.add.at(self._n, rows, 1.0)
             behind = zones > 0
             if behind.any():
                 self._reach_late()
-                np.add.at(self._late.reshape(-1), slots[behind] * _LATE + zones[behind] - 1, _ONE)
+                np.add.at(self._late, rows[behind] * _LATE + zones[behind] - 1, _ONE)
 
     def add(self, slots: Slots, n: Floats, s: Floats, deleted: float = 0.0) -> None:
         """Add to the counts of some items; ``deleted`` impressions were of deleted items."""
         self.rounds += float(n.sum()) + deleted
         if slots.size:
-            self._reach(int(slots.max()) + 1)
+            rows = self._reached(slots)
             for column, values in ((self._n, n), (self._s, s)):
                 if values.any():  # feedback seldom has impressions
-                    np.add.at(column, slots, values)
+                    np.add.at(column, rows, values)
 
     def total(self, lacks: Floats | None = None) -> float:
         """All impressions, or what they are worth where one lacks so much in each zone but the first."""
@@ -113,47 +131,123 @@ class Counts:
 
     def _reach(self, size: int) -> None:
         self._n, self._s = grown(self._n, size), grown(self._s, size)
+        if self._late.size:
+            self._late = grown(self._late, size * _LATE)
 
     def _reach_late(self) -> None:
-        if self._n.size > len(self._late):
-            late, self._late = self._late, np.zeros((self._n.size, _LATE), np.int32)
-            self._late[: len(late)] = late
+        """Have a place for zones; arrays of many items have address space for more than there are."""
+        if not self._late.size:
+            self._late = grown(self._late, self._rows_used * _LATE)
 
-    def of(self, slots: npt.NDArray[np.intp] | slice, size: int) -> Columns:
+    # Where a slot's counts are: at the slot itself ---------------------------------------------------
+
+    def _reached(self, slots: Slots) -> Slots:
+        """Where the counts of these items are, and are to be."""
+        self._used = max(self._used, int(slots.max()) + 1)
+        self._reach(self._used)
+        return slots
+
+    def _found(self, slots: Slots, size: int) -> Slots:
+        """Where the counts of these items are, in a catalogue of so many."""
+        self._used = max(self._used, size)
+        self._reach(self._used)
+        return slots
+
+    @property
+    def _rows_used(self) -> int:
+        return self._used
+
+    # Asking -------------------------------------------------------------------------------------------
+
+    def of(self, slots: Slots, size: int) -> Columns:
         """Impressions and rewards of these items, in a catalogue of so many."""
         self._add_shown()
-        self._reach(size)
-        return self._n[slots], self._s[slots]
+        rows = self._found(slots, size)
+        return self._n[rows], self._s[rows]
 
-    def worth(self, slots: npt.NDArray[np.intp] | slice, size: int, lacks: Floats) -> Columns:
+    def worth(self, slots: Slots, size: int, lacks: Floats) -> Columns:
         """The same, with what the impressions are worth where one lacks so much in each zone but the first."""
         n, s = self.of(slots, size)
         late = self.behind(slots, size)
         return (n - late @ lacks if len(late) else n), s
 
-    def behind(self, slots: npt.NDArray[np.intp] | slice, size: int) -> npt.NDArray[np.int32]:
+    def behind(self, slots: Slots, size: int) -> npt.NDArray[np.int32]:
         """Impressions of these items in each zone but the first; no rows where nobody has any."""
         self._add_shown()
-        if not len(self._late):
-            return self._late
-        self._reach(size)
-        self._reach_late()
-        return self._late[slots]
+        rows = self._found(slots, size)
+        return self._zones(self._rows_used)[rows] if self._late.size else _NO_ZONES
+
+    def view(self, size: int) -> Columns:
+        """Impressions and rewards of every slot, in a catalogue of so many: see :class:`Entries`."""
+        self._add_shown()
+        self._found(_NO_SLOTS, size)
+        return self._n[:size], self._s[:size]
+
+    def late_view(self, size: int) -> npt.NDArray[np.int32]:
+        """Impressions of every slot in each zone but the first; no rows where nobody has any."""
+        self._add_shown()
+        self._found(_NO_SLOTS, size)
+        return self._zones(size) if self._late.size else _NO_ZONES
+
+    def entries(self) -> Entries:
+        """The counts of all items that have any."""
+        self._add_shown()
+        rows = np.flatnonzero((self._n != 0) | (self._s != 0))
+        late = self._zones(self._rows_used)[rows] if self._late.size else _NO_ZONES
+        return Entries(rows.astype(np.int32), self._n[rows], self._s[rows], late)
+
+    def _zones(self, rows: int) -> npt.NDArray[np.int32]:
+        return self._late[: self._late.size // _LATE * _LATE].reshape(-1, _LATE)[:rows]
 
     def set_behind(self, slots: npt.NDArray[Any], late: npt.NDArray[Any], total: Sequence[float]) -> None:
         """Set what :meth:`behind` gives, for items that are counted already, and all items' sum."""
-        self._reach_late()
-        self._late[slots] = late
+        if slots.size:
+            rows = self._reached(slots)
+            self._reach_late()
+            self._zones(self._rows_used)[rows] = late
         self._behind[:] = total
 
     def clear(self, slots: Slots) -> None:
         """Let nothing be counted for these slots, whose items are forgotten; ``rounds`` stays."""
         self._add_shown()
-        some = slots[slots < self._n.size]
-        self._n[some] = self._s[some] = 0.0
-        self._late[some[some < len(self._late)]] = 0
+        self._empty(slots[slots < self._used])
 
-    def set(self, slots: npt.NDArray[Any], n: npt.NDArray[Any], s: npt.NDArray[Any], size: int) -> None:
-        """Set the counts of these items, in a catalogue of so many."""
-        self._n, self._s = np.zeros(size), np.zeros(size)
-        self._n[slots], self._s[slots] = n, s
+    def _empty(self, rows: Slots) -> None:
+        self._n[rows] = self._s[rows] = 0.0
+        if self._late.size:
+            self._zones(self._rows_used)[rows] = 0
+
+
+class SegmentCounts(Counts):
+    """The same in one segment, where few items may have any: in memory are those alone."""
+
+    __slots__ = ("_table",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._table = RowTable()
+        self._reach(1)
+
+    @property
+    def _rows_used(self) -> int:
+        return self._table.top
+
+    def _reached(self, slots: Slots) -> Slots:
+        rows = self._table.enter(slots)
+        self._reach(self._table.top)
+        return rows
+
+    def _found(self, slots: Slots, size: int) -> Slots:
+        return self._table.find(slots)
+
+    def entries(self) -> Entries:
+        """The counts of all items that have any, and of some that have none."""
+        self._add_shown()
+        top = self._table.top
+        late = self._zones(top) if self._late.size else _NO_ZONES
+        return Entries(self._table.owner[:top], self._n[:top], self._s[:top], late)
+
+    def clear(self, slots: Slots) -> None:
+        """Let nothing be counted for these slots, whose items are forgotten; ``rounds`` stays."""
+        self._add_shown()
+        self._empty(self._table.leave(slots))

@@ -19,7 +19,7 @@ from hellinger.events import Logged, Row
 from hellinger.experiment.names import MAIN
 from hellinger.ledger.catalogue import DELETED, EXPIRED, HIDDEN, SHOWN, STATES, Catalogue
 from hellinger.ledger.changes import Changes
-from hellinger.ledger.counts import Columns, Counts, Floats, Slots, added
+from hellinger.ledger.counts import Columns, Counts, Entries, Floats, SegmentCounts, Slots, added
 from hellinger.ledger.departed import Departed
 from hellinger.ledger.errors import EventError, UnknownKindError
 from hellinger.ledger.looks import ZONES, Looks
@@ -427,7 +427,7 @@ class Ledger:
     def _item(self, seq: int, event: tuple[int, dict[str, Any], str], changes: Changes) -> None:
         at, fields, body = event
         catalogue, name = self.catalogue, fields["id"]
-        expires_at, features = fields["expires_at"] or 0, fields.get("features")
+        expires_at = fields["expires_at"] or 0
         slot = catalogue.slots.get(name)
         fresh = slot is None
         if slot is None:
@@ -437,19 +437,24 @@ class Ledger:
             changes.items.add(slot)
             if catalogue["state"][slot] == EXPIRED and not 0 < expires_at <= at:
                 catalogue.set_state(slot, SHOWN, at)
-        other = catalogue.describe(
+        if self.describe(slot, seq, fields, body) and not fresh:
+            changes.described.add(slot)
+
+    def describe(self, slot: int, seq: int, fields: Mapping[str, Any], body: str) -> bool:
+        """Let an item be what the event at this place says of it; whether tags, group or features are others."""
+        features = fields.get("features")
+        other = self.catalogue.describe(
             slot,
             said=seq,
             tags=tuple(fields["tags"]),
-            expires_at=expires_at,
+            expires_at=fields["expires_at"] or 0,
             body=body,
             group=tuple(fields.get("group", ())),
             features=orjson.dumps(features).decode() if features else "",
         )
-        if other and not fresh:
-            changes.described.add(slot)
         if self.models:
             self.models.place(slot, anew=other)
+        return other
 
     def _state(self, _seq: int, event: tuple[int, dict[str, Any], str], changes: Changes) -> None:
         at, fields, _ = event
@@ -558,11 +563,11 @@ class Ledger:
         )  # a deleted item has counts in a ledger that has lived through it, and no others
         for segment in ("", *self.segments):
             n, s = self.sums(slots, variants=others, segment=segment)
-            begun = self.counts[start, segment] = Counts()
+            begun = self.counts_in(start, segment)
             begun.add(slots, n, s)
             late = np.zeros((slots.size, len(ZONES) - 1), np.int64)
             for counts in self._chosen(others, segment):
-                more = counts.behind(slots.astype(np.intp), len(self.catalogue.ids))
+                more = counts.behind(slots, len(self.catalogue.ids))
                 late += more if len(more) else 0
             if late.any():
                 begun.set_behind(slots, late, late.sum(axis=0).tolist())
@@ -626,11 +631,15 @@ class Ledger:
 
     def _both(self, variant: str, segment: str) -> list[Counts]:
         """Counts of all the variant's traffic, and of the segment where there is one."""
-        keys = ((variant, ""), (variant, segment)) if segment else ((variant, ""),)
-        for key in keys:
-            if key not in self.counts:
-                self.counts[key] = Counts()
-        return [self.counts[key] for key in keys]
+        whole = self.counts_in(variant)
+        return [whole, self.counts_in(variant, segment)] if segment else [whole]
+
+    def counts_in(self, variant: str, segment: str = "") -> Counts:
+        """Counts of a variant, in all its traffic or in one segment; none so far where there were none."""
+        found = self.counts.get((variant, segment))
+        if found is None:
+            found = self.counts[variant, segment] = SegmentCounts() if segment else Counts()
+        return found
 
     def sources(self, variant: str, *, shared: bool) -> list[str]:
         """Variants whose counts this one learns from: all, or its own, those imported for all, what it began with."""
@@ -654,25 +663,26 @@ class Ledger:
 
         With ``lacks`` (``looks.lacks_of``) what the impressions are worth by where they were shown.
         """
-        places, size = np.asarray(slots, np.intp), len(self.catalogue.ids)
+        places, size = np.asarray(slots, np.int64), len(self.catalogue.ids)
         return added((_of(counts, places, size, lacks) for counts in self._chosen(variants, segment)), places.size)
 
     def rounds(self, *, variants: Iterable[str], segment: str = "", lacks: Floats | None = None) -> float:
         """All impressions over some variants, or their worth, deleted items' too, in one segment or in all traffic."""
         return sum(counts.total(lacks) for counts in self._chosen(variants, segment))
 
-    def views(self, variants: Iterable[str] | None = None, segment: str = "") -> list[Columns]:
-        """Impressions and rewards of every slot in each variant: the ledger's own arrays, to be read only.
-
-        Other threads may read them; what is counted meanwhile may be in them or not.
-        """
+    def views(self, variants: Iterable[str] | None = None) -> list[Columns]:
+        """Impressions and rewards of every slot in all traffic of each variant; see :class:`Entries`."""
         size = len(self.catalogue.ids)
-        return [counts.of(slice(size), size) for counts in self._chosen(variants, segment)]
+        return [counts.view(size) for counts in self._chosen(variants, "")]
 
-    def late_views(self, variants: Iterable[str] | None = None, segment: str = "") -> list[npt.NDArray[np.int32]]:
+    def late_views(self, variants: Iterable[str] | None = None) -> list[npt.NDArray[np.int32]]:
         """Impressions by zone of every slot in each variant, as :meth:`views` gives the others."""
         size = len(self.catalogue.ids)
-        return [counts.behind(slice(size), size) for counts in self._chosen(variants, segment)]
+        return [counts.late_view(size) for counts in self._chosen(variants, "")]
+
+    def entries(self, variants: Iterable[str], segment: str) -> list[Entries]:
+        """What items that have any count in one segment, in each of some variants."""
+        return [counts.entries() for counts in self._chosen(variants, segment)]
 
     def whole(self) -> Columns:
         """Impressions and rewards of every slot, over all variants."""
@@ -689,7 +699,7 @@ class Ledger:
         return sorted({segment for _, segment in self.counts if segment})
 
 
-def _of(counts: Counts, slots: npt.NDArray[np.intp], size: int, lacks: Floats | None) -> Columns:
+def _of(counts: Counts, slots: Slots, size: int, lacks: Floats | None) -> Columns:
     return counts.of(slots, size) if lacks is None else counts.worth(slots, size, lacks)
 
 

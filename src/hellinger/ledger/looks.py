@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from itertools import compress, islice
 from operator import eq
 from typing import Any
 
@@ -18,6 +19,8 @@ STEP = 1 / 256
 """What an impression is worth is a multiple of this, so that sums are exact in whatever order."""
 ZONES = (0, 1, 2, 3, 4, 5, 6, 8, 10, 14, 20, 30)
 """First position, from 0, of each stretch in which an item's impressions are counted together."""
+
+_BITS = [1 << j for j in range(MOST)]
 
 
 @lru_cache(1024)
@@ -50,17 +53,12 @@ def ties_of(fields: Mapping[str, Any]) -> int:
     >>> bin(ties_of({"random": False, "policy": "cold-start", "scores": [0.5, 0.5, 0.5, 0.2, 0.1, 0.1]}))
     '0b10011'
     """
-    scores: Sequence[float | None] = fields.get("scores", ())[: MOST + 1]
+    scores: Sequence[float | None] = fields.get("scores", ())
     if fields.get("random"):
-        return (1 << max(len(scores) - 1, 0)) - 1
+        return (1 << max(min(len(scores), MOST + 1) - 1, 0)) - 1
     if fields.get("policy") == "fixed":
         return 0
-    same = list(map(eq, scores, scores[1:]))
-    if True not in same:
-        return 0
-    if False not in same:  # as when few items were ever shown
-        return (1 << len(same)) - 1
-    return sum(1 << j for j, equal in enumerate(same) if equal)
+    return sum(compress(_BITS, map(eq, scores, islice(scores, 1, None))))
 
 
 class Looks:

@@ -1,8 +1,9 @@
 """What variants with a model have learned: of each a pool, fed by the events of the log in their order.
 
 A model's weights depend on the order of what it learns from, so its order is the log's: every event that bears on a
-model becomes *steps*, and the steps are taken one after the other. When they are taken changes nothing of what comes
-out: a service takes some at each commit and the others between rankings, a fold all of them at once.
+model becomes *steps*, and the steps are taken one after the other, a long one in parts: a page item by item, a prior
+some thousand items at a time. When they are taken changes nothing of what comes out: a service takes some at each
+commit and the others between rankings, a fold all of them at once.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import hashlib
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,10 +30,12 @@ from hellinger.pool import Pool
 
 __all__ = ["Modelled", "Placing", "ShownIn", "has_model", "read_features", "split_model", "warm"]
 
-EDITION = 2
+EDITION = 3
 """Raised when models come to learn otherwise: what another edition has learned is not what this one would have."""
 ITEMS = 250
 """Items that one step adds, while rankings wait: some milliseconds."""
+REFRESHED = 1 << 15
+"""Items whose levels follow a new prior at once, while rankings wait: a millisecond."""
 
 
 def has_model(spec: str) -> bool:
@@ -52,6 +55,10 @@ def split_model(spec: str) -> tuple[str, str | None]:
     model = arguments.pop("model", None)
     require(isinstance(model, str), "model is the spec of one", model=model)
     return policy(format_spec(name, arguments)).ready().spec, models.get(str(model)).spec
+
+
+_Do = Callable[..., Iterator[None] | None]
+"""What takes a step: at once, or as far as an iterator is asked."""
 
 
 class Placing(NamedTuple):
@@ -93,15 +100,25 @@ class Modelled:
         self.shared = False
         """Whether it learns from the rankings of all variants."""
         self.pool: Pool[int] = Pool(spec, model=model, learn="given", seed=0)
+        self._begin_slowly()
         self.members: set[int] = set()
         """Items that the pool has once all steps are taken."""
         self.unsettled = 0
         """Steps to be taken before the pool has the items that it is to have."""
         self.calibration = Calibration()
-        self._steps: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
+        self._steps: deque[tuple[int, _Do, tuple[Any, ...]]] = deque()
+        self._begun: Iterator[None] | None = None
+        """What is left of the step that was begun."""
+        self.taken = 0
+        """Steps taken so far, in this process."""
+        self.behind = 0
+        """Items in steps that were not begun: each an item to take in, or one event to learn from."""
 
     def __len__(self) -> int:
-        return len(self._steps)
+        return len(self._steps) + (self._begun is not None)
+
+    def _begin_slowly(self) -> None:
+        self.pool._modelled.regression.slow = True  # what bears on all items takes several slices
 
     # What happens, in the order of the log ------------------------------------------------------------
 
@@ -114,7 +131,7 @@ class Modelled:
     def place(self, items: Sequence[Placing]) -> None:
         """Take items in, or anew those that are others than they were."""
         self.members.update(item.since for item in items)
-        self._change(self._place, items)
+        self._change(self._place, items, items=len(items))
 
     def remove(self, since: int) -> None:
         """Take an item out, if it is here."""
@@ -126,42 +143,55 @@ class Modelled:
         """Show an item no more, or again."""
         self._change(self._hide, since, hidden)
 
-    def _change(self, do: Callable[..., None], *arguments: Any) -> None:
+    def _change(self, do: _Do, *arguments: Any, items: int = 1) -> None:
         self.unsettled += 1
-        self._steps.append((do, arguments))
+        self._put(items, do, *arguments)
+
+    def _put(self, items: int, do: _Do, *arguments: Any) -> None:
+        self.behind += items
+        self._steps.append((items, do, arguments))
 
     def observe(
         self, since: Sequence[int], impressions: Any, rewards: Any, context: str | None, shown: ShownIn | None = None
     ) -> None:
         """Learn what items have earned in a context, given as JSON, and where they were shown if that is known."""
-        self._steps.append((self._observe, (since, impressions, rewards, context, shown)))
+        self._put(len(since), self._observe, since, impressions, rewards, context, shown)
 
     def set_prior(self, state: Mapping[str, Any]) -> None:
         """Believe this of items before their first event."""
-        self._steps.append((self._set_prior, (state,)))
+        self._put(1, self._set_prior, state)
 
     # Taking the steps ---------------------------------------------------------------------------------
 
-    def catch_up(self, seconds: float | None = None) -> None:
-        """Take the steps there are: all, or for about so long."""
+    def catch_up(self, seconds: float | None = None, *, most: int = 0) -> None:
+        """Take the steps there are: all; or for about so long, and for longer while more than ``most`` items wait."""
         end = None if seconds is None else time.perf_counter() + seconds
-        while self._steps and (end is None or time.perf_counter() < end):
-            do, arguments = self._steps.popleft()
-            do(*arguments)
+        while len(self) and (end is None or (most and self.behind > most) or time.perf_counter() < end):
+            self._go_on()
 
     def settle(self, seconds: float) -> bool:
         """Have the pool's items be those that it is to have, if that takes no longer; whether they are."""
         end = time.perf_counter() + seconds
         while self.unsettled and time.perf_counter() < end:
-            do, arguments = self._steps.popleft()
-            do(*arguments)
+            self._go_on()
         return not self.unsettled
+
+    def _go_on(self) -> None:
+        """Take the next step, or the next part of the one that was begun."""
+        if self._begun is None:
+            items, do, arguments = self._steps.popleft()
+            self.behind -= items
+            self._begun = do(*arguments)
+            self.taken += self._begun is None
+        elif next(self._begun, self) is self:
+            self._begun = None
+            self.taken += 1
 
     def _set_rounds(self, rounds: float) -> None:
         self.pool.rounds = rounds
         self.unsettled -= 1
 
-    def _place(self, items: Sequence[Placing]) -> None:
+    def _place(self, items: Sequence[Placing]) -> Iterator[None]:
         pool = self.pool
         there = [item.since for item in items if item.since in pool]
         if there:
@@ -179,6 +209,13 @@ class Modelled:
         if hidden:
             pool.hide(hidden)
         self.unsettled -= 1
+        yield from self._refresh()
+
+    def _refresh(self) -> Iterator[None]:
+        """Let the levels of all items follow what bears on all of them."""
+        while self.pool.unsettled:
+            yield
+            self.pool.settle(REFRESHED)
 
     def _remove(self, since: int) -> None:
         self.pool.remove([since])
@@ -191,7 +228,7 @@ class Modelled:
 
     def _observe(
         self, since: Sequence[int], impressions: Any, rewards: Any, context: str | None, shown: ShownIn | None
-    ) -> None:
+    ) -> Iterator[None]:
         ids = np.asarray(since, np.int64)
         n, s = np.broadcast_to(impressions, ids.shape), np.broadcast_to(rewards, ids.shape)
         here = self.pool.contains(ids)
@@ -207,11 +244,12 @@ class Modelled:
                 self.calibration.show(shown.name, shown.at, shown.until, positions, means)
             for position, rise in zip(positions, s.tolist(), strict=True) if s.any() else ():
                 self.calibration.reward(shown.name, position, rise)
-        self.pool.record_many(ids, n, s, contexts=about)
+        yield from self.pool.recording(ids, n, s, context=about)
 
-    def _set_prior(self, state: Mapping[str, Any]) -> None:
+    def _set_prior(self, state: Mapping[str, Any]) -> Iterator[None]:
         if self.pool.policy.rule.learns_prior:
-            self.pool.prior = Prior.from_state(state)
+            self.pool.set_prior(Prior.from_state(state), slowly=True)
+            yield from self._refresh()
 
     # State --------------------------------------------------------------------------------------------
 
@@ -254,6 +292,7 @@ class Modelled:
                 made.pool = Pool.load(path)
             except InputError as error:
                 raise OutdatedError(f"the pool of a model cannot be read: {error}") from None
+        made._begin_slowly()
         made.members = set(made.pool.ids)
         return made
 

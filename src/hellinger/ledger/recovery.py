@@ -64,6 +64,8 @@ def recover_at(store: Store, through: int, *, cache: int = 100_000) -> Ledger:
             ledger = _saved(store, cache, base=False)
         except StoreDamagedError as error:
             log.error("%s: the log is folded from further back", error)
+        except OutdatedError as error:
+            log.warning("%s: the log is folded from further back", error)
     if ledger is None or ledger.seq > through or ledger.format < VERSION:
         ledger = _saved(store, cache, base=True)
     advance(store, ledger, through=through)
@@ -82,10 +84,28 @@ def _saved(store: Store, cache: int, *, base: bool) -> Ledger:
             ledger.format = VERSION
             return ledger
         try:
-            return decode(saved[1], cache=cache, anew=base)
+            ledger = decode(saved[1], cache=cache, anew=base)
+            if base and ledger.format < VERSION:
+                _describe_again(store, ledger)
+            return ledger
         except StoreUnavailableError:  # a newer one has taken its place, or the store is gone and says so again
             continue
     raise StoreUnavailableError(f"the snapshot was replaced {ATTEMPTS} times while it was read")
+
+
+def _describe_again(store: Store, ledger: Ledger) -> None:
+    """Let items have what the log says of them beyond what an older version understood: groups and features.
+
+    Compaction keeps the event that last described an item. Where one is missing, the snapshot is all there is.
+    """
+    catalogue = ledger.catalogue
+    slots = catalogue.present()
+    said = dict(zip(catalogue["said"][slots].tolist(), slots.tolist(), strict=True))
+    places = sorted(said)
+    for start in range(0, len(places), BATCH):
+        for event in store.at(places[start : start + BATCH]):
+            if event.kind == "item":
+                ledger.describe(said[event.seq], event.seq, event.fields, event.body)
 
 
 def advance(store: Store, ledger: Ledger, *, through: int | None = None, progress: Progress | None = None) -> None:

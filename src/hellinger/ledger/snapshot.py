@@ -10,7 +10,6 @@ import orjson
 import polars as pl
 
 from hellinger.errors import require
-from hellinger.ledger.counts import Counts
 from hellinger.ledger.departed import Departed
 from hellinger.ledger.errors import OutdatedError
 from hellinger.ledger.ledger import Ledger
@@ -59,13 +58,15 @@ def encode(ledger: Ledger) -> Iterator[bytes]:
     }
     frames = [_parquet(items)]
     for counts in ledger.counts.values():
-        n, s = counts.of(slots, len(catalogue.ids))
-        some = np.flatnonzero((n != 0) | (s != 0))
-        late = counts.behind(slots[some].astype(np.intp), len(catalogue.ids))
+        owner, n, s, late = counts.entries()
+        places = np.where((owner >= 0) & ((n != 0) | (s != 0)), place[owner], -1)
+        rows = np.argsort(places, kind="stable")[np.count_nonzero(places < 0) :]
         zones = {
-            f"zone{zone}": late[:, zone - 1] for zone in range(1, len(ZONES)) if len(late) and late[:, zone - 1].any()
+            f"zone{zone}": late[rows, zone - 1]
+            for zone in range(1, len(ZONES))
+            if len(late) and late[rows, zone - 1].any()
         }
-        frames.append(_parquet(pl.DataFrame({"slot": some, "n": n[some], "s": s[some], **zones})))
+        frames.append(_parquet(pl.DataFrame({"slot": places[rows], "n": n[rows], "s": s[rows], **zones})))
     for block in (orjson.dumps(header), *frames, *(data for _, data in learned.values())):
         whole = len(block).to_bytes(8, "big") + block
         for start in range(0, len(whole), PART):
@@ -93,9 +94,9 @@ def decode(parts: Iterable[bytes], *, cache: int = 100_000, anew: bool = False) 
         frame = pl.read_parquet(io.BytesIO(next(blocks)))
         slots, n, s = (frame[name].to_numpy() for name in ("slot", "n", "s"))
         if header["version"] == 1 and segment:  # where all traffic of a variant was the sum of its segments
-            total = ledger.counts.setdefault((variant, ""), Counts())
+            total = ledger.counts_in(variant)
             total.add(slots, n, s, rounds - float(n.sum()))
-        counts = ledger.counts.setdefault((variant, segment), Counts())
+        counts = ledger.counts_in(variant, segment)
         counts.add(slots, n, s, rounds - float(n.sum()))
         if late and any(late[0]):  # an older snapshot has none
             zones = [f"zone{zone}" for zone in range(1, len(ZONES))]

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 __all__ = ["VariantModels"]
 
 MOST = 20_000
-"""Steps that may wait: beyond, rankings wait longer for the model, and clients are slowed down."""
+"""Items that may wait to be learned from: beyond, a commit takes as many as it brings, and all who write wait."""
+MANY = 2_000
+"""While so many wait, a commit takes twice as long for a model as it takes in any case; with twice as many thrice."""
 
 
 class VariantModels:
@@ -51,10 +53,15 @@ class VariantModels:
         return found
 
     def learn(self, seconds: float | None = None) -> None:
-        """Take all steps, or for about so long in each model; ten times as long where very many have gathered."""
+        """Take all steps; or for about so long in each model, longer the more wait, and until few enough do.
+
+        So a model is never further behind the log than ``MOST`` items, however fast the log grows.
+        """
         for model in self.of.values():
-            if len(model):
-                model.catch_up(seconds if seconds is None or len(model) <= MOST else 10.0 * seconds)
+            if seconds is None:
+                model.catch_up()
+            elif len(model):
+                model.catch_up(seconds * (1.0 + model.behind / MANY), most=MOST)
 
     def begin_anew(self, name: str, about: Mapping[str, Any]) -> None:
         """Let a model begin at this place of the log, where what it had learned is of no use."""

@@ -102,6 +102,11 @@ class Model:
         return {name: getattr(self, name) for name in _DEFAULTS}
 
     @property
+    def weights(self) -> int:
+        """The most weights that all items share: their covariance has so many rows."""
+        return (1 + self.columns) * (1 + self.item_columns) if self.shared else 0
+
+    @property
     def spec(self) -> str:
         """The text that makes this model again: ``models.get(m.spec)``."""
         given = {key: value for key, value in self.arguments.items() if value != _DEFAULTS[key]}

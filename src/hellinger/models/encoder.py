@@ -25,6 +25,8 @@ MOST_KEYS = 64
 MOST_ENTRIES = 100
 LONGEST_KEY, LONGEST_CATEGORY, LONGEST_TEXT = 100, 200, 10_000
 _MOST_COLUMNS = 1024
+MOST_LEFT_OUT = 20
+"""Names of features without a column that are remembered."""
 _FAR = 4.0
 """Standard deviations beyond which a number says no more."""
 
@@ -70,7 +72,7 @@ class Encoder:
     Parameters
     ----------
     columns
-        The most columns; features that would need more are no information.
+        The most columns; features that would need more are no information, and their names are in ``left_out``.
     words
         Columns for each key that has texts.
 
@@ -97,6 +99,8 @@ class Encoder:
         """Of each key with numbers that has a column."""
         self.epoch = 0
         """Rises whenever features may be encoded otherwise than before: by a new column or another scaling."""
+        self.left_out: list[str] = []
+        """What found no column, the first of it: keys of features that say nothing, ``city=…`` for words of a key."""
         self._place: dict[tuple[str, str | None], int] = {}
 
     def __len__(self) -> int:
@@ -112,9 +116,9 @@ class Encoder:
             if part.kind == "number":
                 self._learn_number(part.key, part.value)
             elif part.kind == "text":
-                self._open((part.key, None), [f"{part.key}#{j}" for j in range(self.words)])
+                self._open((part.key, None), [f"{part.key}#{j}" for j in range(self.words)], part.key)
             else:
-                self._open((part.key, part.word), [f"{part.key}={part.word}"])
+                self._open((part.key, part.word), [f"{part.key}={part.word}"], f"{part.key}=…")
 
     def encode(self, features: Features) -> npt.NDArray[np.float64]:
         """These features as a vector of all columns. Changes nothing."""
@@ -150,16 +154,18 @@ class Encoder:
         return self._place["", key]
 
     def _learn_number(self, key: str, value: float) -> None:
-        if self._open(("", key), [key]):
+        if self._open(("", key), [key], key):
             before = self.scalings.get(key, Scaling())
             after = self.scalings[key] = before.after(value)
             self.epoch += after[3:] != before[3:]
 
-    def _open(self, what: tuple[str, str | None], names: list[str]) -> bool:
+    def _open(self, what: tuple[str, str | None], names: list[str], called: str) -> bool:
         """Whether this has columns, new ones if there is room."""
         if what in self._place:
             return True
         if len(self) + len(names) > self.columns:
+            if len(self.left_out) < MOST_LEFT_OUT and called not in self.left_out:
+                self.left_out.append(called)
             return False
         self._place[what] = len(self)
         self.names += names
@@ -175,6 +181,7 @@ class Encoder:
             "places": [[*what, place] for what, place in self._place.items()],
             "scalings": {key: list(scaling) for key, scaling in self.scalings.items()},
             "epoch": self.epoch,
+            "left_out": list(self.left_out),
         }
 
     @classmethod
@@ -186,6 +193,7 @@ class Encoder:
             made._place = {(key, word): int(place) for key, word, place in state["places"]}
             made.scalings = {key: Scaling(int(row[0]), *map(float, row[1:])) for key, row in state["scalings"].items()}
             made.epoch = int(state["epoch"])
+            made.left_out = [str(name) for name in state.get("left_out", ())]  # an older state has none
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"an encoder's state must be what Encoder.state() gave, but got {error!r}") from None
         return made

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from hellinger._arrays import grown
-from hellinger.errors import InputError, require, require_memory
+from hellinger.errors import InputError, require
 from hellinger.families import Bernoulli, Family, Poisson
 from hellinger.models import _kernels as kernels
 from hellinger.models import _spread
@@ -91,6 +91,10 @@ class Regression:
         self._raw: dict[str, Floats] = {}
         """Numbers among the items' features as they were given, NaN where there is none."""
         self._scaled: dict[str, tuple[float, float]] = {}
+        self.slow = False
+        """Whether what bears on all items at once, a prior or a scaling, is left to :meth:`settle`."""
+        self._stale: tuple[int, int] = 0, 0
+        """Items from and up to which levels are not in line yet with the prior and the scalings in force."""
         self._reshape()
 
     # Items --------------------------------------------------------------------------------------------
@@ -105,8 +109,9 @@ class Regression:
         """Add so many items, with the features of each and with what they have earned so far from people unknown."""
         if features is not None:
             require(len(features) == count, "features are given for each item", items=count, features=len(features))
-            if self.model.shared:
-                self.things.learn(features)
+        self.settle()
+        if features is not None and self.model.shared:
+            self.things.learn(features)
         first, self.count = self.count, self.count + count
         self._make_room()
         levels = self._levels
@@ -117,8 +122,8 @@ class Regression:
         if features is not None and self.model.shared:
             self._reshape()
             self._write(first, features)
-        self._rescale()
         self._refresh(first, self.count)
+        self._rescale()
 
     def put(self, slot: int, features: Features | None = None) -> None:
         """Put a new item at a place of the owner's choice; what was there before is forgotten.
@@ -126,6 +131,7 @@ class Regression:
         For owners whose places are their own and are used again; they leave :meth:`remove` alone.
         """
         require(slot >= 0, "0 <= slot", slot=slot)
+        self.settle()
         if self.model.shared and features:
             self.things.learn([features])
         first = min(slot, self.count)
@@ -145,11 +151,13 @@ class Regression:
         if self.model.shared:
             self._reshape()
             self._write(slot, [{} if features is None else features])
-            self._rescale()
         self._refresh(first, slot + 1)
+        if self.model.shared:
+            self._rescale()
 
     def remove(self, slots: Slots) -> None:
         """Take items out, the last in each case moving to the place left; places from the greatest to the least."""
+        self.settle()
         levels = self._levels
         for slot in slots.tolist():
             last = self.count - 1
@@ -179,6 +187,8 @@ class Regression:
 
     def observe(self, slot: int, z: Floats, impressions: float, rewards: float) -> None:
         """So many impressions of an item in a context earned so much; no impressions for a reward that comes late."""
+        if self.unsettled:
+            self.settle()
         levels = self._levels
         if self.model.per_item:
             self._open(slot)
@@ -207,10 +217,16 @@ class Regression:
 
         Somebody new is met where something was shown; rewards alone are those of somebody met before.
         """
+        for _ in self.observing(slots, context, impressions, rewards):
+            pass
+
+    def observing(self, slots: Slots, context: Features | None, impressions: Floats, rewards: Floats) -> Iterator[None]:
+        """:meth:`observe_page`, whose caller may do something else after each item: rank, and change nothing."""
         z = self.learn_context(context) if impressions.any() else self.context(context)
         for slot, n, s in zip(slots.tolist(), impressions.tolist(), rewards.tolist(), strict=True):
             if n or s:
                 self.observe(slot, z, n, s)
+                yield
 
     def set_prior(self, mean: float, strength: float) -> None:
         """Set what is believed of an item before its first event; what the model's spec fixes stays as it is."""
@@ -218,7 +234,28 @@ class Regression:
         self.strength = strength if model.strength is None else model.strength
         mean = min(max(mean, model.low), model.high) if model.mean is None else model.mean
         self.mass = self.strength * mean
-        self._refresh(0, self.count)
+        self._refresh_later()
+
+    @property
+    def unsettled(self) -> int:
+        """How many items :meth:`settle` has to look at."""
+        return self._stale[1] - self._stale[0]
+
+    def settle(self, most: int | None = None) -> None:
+        """Bring so many items, or all, in line with the prior and the scalings in force.
+
+        What changes anything else settles all items first, so that nothing depends on when this is called.
+        """
+        first, last = self._stale
+        if first < last:
+            end = last if most is None else min(last, first + most)
+            self._refresh(first, end)
+            self._stale = end, last
+
+    def _refresh_later(self) -> None:
+        self._stale = 0, self.count
+        if not self.slow:
+            self.settle()
 
     def learn_prior(self, family: Family) -> None:
         """Set what is believed of an item before its first event to what the levels of all say.
@@ -332,6 +369,7 @@ class Regression:
 
     def state(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Everything: what JSON can hold, and arrays; :meth:`from_state` goes on from there to the bit."""
+        self.settle()
         plain = {
             "model": self.model.spec,
             "people": self.people.state(),
@@ -401,7 +439,6 @@ class Regression:
         width, rows = 1 + len(self.things), 1 + len(self.people)
         if (width, rows) == (self._width, self._rows):
             return
-        require_memory(2.0 * 8 * (width * rows) ** 2, f"a covariance of {width * rows:,} weights")
         old, kept = self._weights, np.arange(self._rows)[:, None] * width + np.arange(self._width)
         kept = kept.reshape(-1)[: old.mean.size]
         self._kinds = _kinds(width, rows)
@@ -445,14 +482,15 @@ class Regression:
         for key, scaling in self.things.scalings.items():
             if self._scaled.get(key) != scaling[3:]:
                 self._scaled[key] = (scaling.used_mean, scaling.used_spread)
-                raw = self._raw[key][: self.count]
-                values = np.nan_to_num(scaling.of(raw))
-                slots = np.arange(self.count)
-                self._levels.blocks[slots // BLOCK, FIRST + self.things.place(key), slots % BLOCK] = values
+                values = np.nan_to_num(scaling.of(self._raw[key][: self.count])).astype(np.float32)
+                column, whole = FIRST + self.things.place(key), self.count // BLOCK
+                self._levels.blocks[:whole, column] = values[: whole * BLOCK].reshape(whole, BLOCK)
+                self._levels.blocks[whole : whole + 1, column, : self.count % BLOCK] = values[whole * BLOCK :]
+                most = self._levels.most
+                most[1] = max(most[1], float(np.abs(values).max(initial=0.0)))
                 changed = True
         if changed:
-            self._levels.most[1] = np.abs(self._levels.blocks[: self._blocks, FIRST:]).max(initial=0.0)
-            self._refresh(0, self.count)
+            self._refresh_later()
 
     def _refresh(self, first: int, last: int) -> None:
         link, weights = self.model.link, self._weights
@@ -495,9 +533,7 @@ class Regression:
                 own.before[row] = self.spread[OWN]
             return
         if self._used == self._own.mean.shape[0]:
-            size = max(16, 2 * self._used)
-            require_memory(8.0 * size * (width + 1) * max(width, 1), f"own weights of {size:,} items")
-            self._resize_own(size, width)
+            self._resize_own(max(16, 2 * self._used), width)
         own, row = self._own, self._used
         own.mean[row], own.before[row] = 0.0, self.spread[OWN]
         own.cov[row] = self.spread[OWN] * np.eye(width)

@@ -44,13 +44,24 @@ class Rule(Component):
     remembers: ClassVar[bool] = False
     """What it chooses depends on the order of rewards. :meth:`begin` gives it arrays of its own, which ``_observe(self,
     arm, reward, t)`` changes after each play and ``_fill`` looks at; the counts that it is handed are of all plays."""
+    by_levels: ClassVar[bool] = False
+    """Of what it remembers, only how often an arm had which reward matters, not the order: fields ``below`` (how far
+    below the largest reward), ``counts`` and ``used`` (how many of these), a row for each arm."""
     at_once: ClassVar[bool] = False
     """It has to see each reward before it chooses again, and chooses from the first round on."""
 
     thorough: ClassVar[bool] = True
     """Every arm is played sooner or later, however little hope there is for it."""
 
+    few: ClassVar[bool] = False
+    """Its time and memory for a choice grow with the square of the arms: it is for a hundred of them, not for pools."""
+
     family: Family
+
+    @property
+    def pooled(self) -> bool:
+        """Whether a pool, and so the service, can rank by it: from counts, and of very many items."""
+        return not (self.remembers or self.few)
 
     @property
     def separable(self) -> bool:

@@ -38,6 +38,7 @@ class EmpiricalUcb(_Parameters, Rule):
 
     __slots__ = ()
     remembers = True
+    by_levels = True
 
     def begin(self, arms: int) -> Rule:
         """Nothing seen."""
@@ -54,26 +55,30 @@ class EmpiricalUcb(_Parameters, Rule):
             n = some.sum()
             out[i] = self.top
             if n > 0.0:
-                out[i] -= least_gap(self.below[i, : self.used[i]], some / n, d.level(self.level, n, t, arms) / n)
+                out[i] -= least_gap(self.below[i, : self.used[i]], some, n, d.level(self.level, n, t, arms) / n)
 
 
 class EmpiricalImed(EmpiricalUcb):
     """IMED with K_inf in place of a family's KL."""
 
     __slots__ = ()
+    relative = True
 
     def _fill(self, sums: Floats, pulls: Floats, t: float, arms: float, rng: Any, out: Floats) -> None:
         least = math.inf  # how far below the top the best mean is
         for i in range(out.size):
-            n = self.counts[i].sum()
+            n, missing = 0.0, 0.0
+            for j in range(self.used[i]):
+                n += self.counts[i, j]
+                missing += self.counts[i, j] * self.below[i, j]
             if n > 0.0:
-                least = min(least, (self.counts[i] * self.below[i]).sum() / n)
+                least = min(least, missing / n)
         for i in range(out.size):
             some = self.counts[i, : self.used[i]]
             n = some.sum()
             out[i] = math.inf
             if n > 0.0:
-                out[i] = -(n * divergence(self.below[i, : self.used[i]], some / n, least)[0] + math.log(n))
+                out[i] = -(n * divergence(self.below[i, : self.used[i]], some, n, least)[0] + math.log(n))
 
 
 @helper

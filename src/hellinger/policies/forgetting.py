@@ -19,7 +19,7 @@ from hellinger.families import _dispatch as families
 from hellinger.policies import _dispatch as d
 from hellinger.policies._rule import Floats, Rule
 
-__all__ = ["FORGETTING", "Forgetting", "Restarting", "forgetting"]
+__all__ = ["FORGETTING", "Forgetting", "Restarting", "forgets_by", "forgetting"]
 
 FORGETTING: dict[str, object] = {"window": None, "discount": None, "detect": None}
 """Arguments that every policy takes beside its own."""
@@ -32,6 +32,13 @@ _EVERY = 5
 _FORCED = 0.1
 
 
+def forgets_by(rule: Rule) -> list[str]:
+    """Those of the arguments that go with this rule."""
+    if rule.learns_prior or rule.remembers:
+        return []
+    return [key for key in FORGETTING if key != "detect" or rule.separable]
+
+
 def forgetting(rule: Rule, name: str, *, window: Any = None, discount: Any = None, detect: Any = None) -> Rule:
     """The rule, forgetting as these arguments say; itself where none is given."""
     asked = {"window": window, "discount": discount, "detect": detect}
@@ -39,7 +46,7 @@ def forgetting(rule: Rule, name: str, *, window: Any = None, discount: Any = Non
     if not given:
         return rule
     require(len(given) == 1, "one of window, discount and detect", given=given)
-    if rule.learns_prior or rule.remembers:
+    if not forgets_by(rule):
         raise InputError(
             f"`{given[0]}` must go with a policy that scores counts, but {name} "
             + ("learns a prior: give its Pool a window or a half_life" if rule.learns_prior else "has its own memory")
@@ -47,7 +54,7 @@ def forgetting(rule: Rule, name: str, *, window: Any = None, discount: Any = Non
     nothing = np.empty((0, 2))
     if detect is not None:
         require(0 < detect < 1, "0 < detect < 1", detect=detect)
-        require(rule.separable, "detect goes with a policy that scores each arm by itself", policy=name)
+        require("detect" in forgets_by(rule), "detect goes with a policy that scores each arm by itself", policy=name)
         return Restarting(rule.family, rule, float(detect), nothing, nothing, np.empty(0))
     if window is not None:
         require(1 <= window <= _MOST and window % 1 == 0, f"1 <= window <= {_MOST}, a whole number", window=window)

@@ -12,7 +12,10 @@ rest around their innermost group. In units of m(1 − m) these are variances v 
   from), and the variance of that mean and of the item around it together.
 
 An item of an unknown group thus has mean m and strength T, whatever the shares. They are those under which every item
-is most likely given all others, from a lattice; none where groups tell nothing.
+is most likely given all others, from a lattice, and what is held beforehand: that groups, which somebody made, tell
+either nearly all or nothing. A pool that does not use its groups shows few items of each, and never finds out; one that
+uses groups which mean nothing soon does. So large shares stay while counts do not speak against them, and small ones
+need counts that speak for them.
 """
 
 from __future__ import annotations
@@ -32,10 +35,10 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 MOST_LEVELS = 8
-_FAVOUR = 3.0
-"""Logarithm of how much more likely it is held beforehand that groups tell everything than that they tell nothing."""
-_LEAST_GAIN = 0.1
-"""Logarithm of how many times more likely the items must be with shares than without, for each level."""
+_FAVOUR = 6.0
+"""Logarithm of how much more likely it is held beforehand that groups tell everything than that they tell a little."""
+_NOTHING = 5.0
+"""The same for that they tell nothing: e⁻¹ of what everything is, and more than a share below 5/6."""
 _MOST_SHARE = 0.98
 SAMPLE = 16384
 """So many items with impressions suffice for the fit; where there are more, whole groups are drawn by their marks."""
@@ -162,9 +165,10 @@ def likelihood(s: Floats, n: Floats, leaf: Ints, tree: Any, mean: float, strengt
 
 
 def fit_shares(s: Floats, n: Floats, leaf: Ints, tree: GroupSums, mean: float, strength: float) -> tuple[float, ...]:
-    """Return the shares of the levels, broad to narrow; none where groups do not make the items more likely.
+    """Return the shares of the levels, broad to narrow; none where that is more likely, by counts and beforehand.
 
-    One level after the other, twice, in ever smaller steps; the same counts give the same shares, in whatever order.
+    Shares of sum S are taken where they make the items e^(5 − 6·S) times as likely at least. One level after the other,
+    twice, in ever smaller steps; the same counts give the same shares, in whatever order.
     """
     levels = int(tree.depth.max(initial=0))
     shares = np.zeros(levels)
@@ -189,11 +193,10 @@ def fit_shares(s: Floats, n: Floats, leaf: Ints, tree: GroupSums, mean: float, s
                 step /= 2
             shares[level] = math.floor(100.0 * center + 0.5) / 100.0
             best = value(level, float(shares[level]))
-    gain = best - none
     found = shares.tolist()
     while found and found[-1] <= 0.0:
         found.pop()
-    return tuple(found) if gain >= _LEAST_GAIN * len(found) else ()
+    return tuple(found) if best >= none + _NOTHING else ()
 
 
 def bits_for(items: int) -> int:

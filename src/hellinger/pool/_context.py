@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -90,12 +90,20 @@ class Contextual:
 
     def observe(self, slots: Slots, n: Floats, s: Floats, contexts: Contexts) -> None:
         """Learn from these events; somebody new is met where something was shown."""
+        for _ in self.observing(slots, n, s, contexts):
+            pass
+
+    def observing(self, slots: Slots, n: Floats, s: Floats, contexts: Contexts) -> Iterator[None]:
+        """:meth:`observe`, whose caller may rank after each event."""
         if contexts is None or isinstance(contexts, Mapping):
-            self.regression.observe_page(slots, contexts, n, s)
+            yield from self.regression.observing(slots, contexts, n, s)
             return
         for j, context in enumerate(contexts):
-            self.regression.observe_page(slots[j : j + 1], context, n[j : j + 1], s[j : j + 1])
+            yield from self.regression.observing(slots[j : j + 1], context, n[j : j + 1], s[j : j + 1])
 
-    def set_prior(self, prior: Prior) -> None:
-        """Believe this of items before their first event."""
-        self.regression.set_prior(prior.a / prior.strength, prior.strength)
+    def set_prior(self, prior: Prior, *, slowly: bool = False) -> None:
+        """Believe this of items before their first event; ``slowly``: their levels follow in ``regression.settle``."""
+        regression = self.regression
+        before, regression.slow = regression.slow, regression.slow or slowly
+        regression.set_prior(prior.a / prior.strength, prior.strength)
+        regression.slow = before

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -19,12 +20,14 @@ from hellinger.pool._context import Contexts, Contextual
 from hellinger.pool._features import Descriptions, Encoded
 from hellinger.pool._ids import Id
 from hellinger.pool._layout import OLDEST
+from hellinger.pool._levels import RewardLevels
 from hellinger.pool._lives import life_classes
 from hellinger.pool._membership import Membership
 from hellinger.pool._store import Floats, ItemStore, Slots
 from hellinger.pool._tags import TagSets
 from hellinger.pool._within import Within
 from hellinger.pool.departures import Departure, Leaving, Reason
+from hellinger.pool.rankable import check_rankable
 from hellinger.pool.rows import Answer, plain
 from hellinger.pool.window import Window
 
@@ -34,6 +37,7 @@ Learning = Literal["auto", "given"]
 Ties = Literal["random", "oldest"]
 
 EVERYTHING = np.empty(0, np.bool_)
+NOWHERE: Slots = np.empty(0, np.int64)
 NOBODY: tuple[Any, ...] = ()
 _MASK = (1 << 62) - 1
 
@@ -57,9 +61,7 @@ class Core:
         weighted: bool = False,
         model: models.ModelLike | None = None,
     ) -> None:
-        self.policy = policies.policy(policy, family=family).ready(horizon)
-        scores = not self.policy.remembers
-        require(scores, "a pool's policy scores counts (its own window or half_life forget)", policy=self.policy.spec)
+        self.policy = check_rankable(policies.policy(policy, family=family).ready(horizon))
         require(learn in ("auto", "given"), "learn is 'auto' or 'given'", learn=learn)
         require(ties in ("random", "oldest"), "ties is 'random' or 'oldest'", ties=ties)
         check_seed(seed)
@@ -87,6 +89,13 @@ class Core:
             window=window,
             half_life=half_life,
         )
+        self._levels = RewardLevels(self.policy.family) if rule.by_levels else None
+        """How often items had which reward, where the policy looks at that."""
+        require(
+            self._levels is None or (model is None and not forgets and not weighted),
+            "a policy that looks at single rewards goes without model, window, half-life and weighted impressions",
+            policy=self.policy.spec,
+        )
         self._reason = _why_scan(self.policy, half_life) if self._context is None else self._context.reason
         limit = self.policy.family.mean_bounds[1]
         self._store = ItemStore(grouped=not self._reason, limit=limit if limit > 0 else math.inf)
@@ -111,14 +120,14 @@ class Core:
         self._checks = Checks(self.policy.family)
         self._checks.weighted = weighted
         self._answer = Answer(1, 0)
-        self._left_out, self._tag_filter = 0, False
-        """Of the last ranking: excluded items in its last tie, and whether tags were asked for."""
+        self._tag_filter = False
+        """Whether the last ranking was asked for tags."""
         if rule.learns_prior:
             self._set_prior(Prior())
         elif self._context is not None and learn == "auto":
             self._due = next_fit(0.0)
         if not self._reason:
-            tail = EVERYTHING, 0, False, self._answer.slots, self._answer.rows
+            tail = EVERYTHING, NOWHERE, 0, False, self._answer.slots, self._answer.rows
             self._merge = entry(_merge.merge, rule, self._store.state, self._members.table, 0.0, *tail)
 
     def __len__(self) -> int:
@@ -148,26 +157,20 @@ class Core:
             if type(seed) is not int:
                 check_seed(seed)
             seed = int(seed) & _MASK
-        store = self._store
-        allowed = EVERYTHING
-        if tags is not None:
-            allowed = self._tags.having(tags)
-        self._left_out = 0
+        allowed = EVERYTHING if tags is None else self._tags.having(tags)
+        excluded = NOWHERE if exclude is NOBODY else self._known(exclude)
         self._tag_filter = tags is not None and among is None
-        if exclude is NOBODY:
-            return self._best_of(allowed, among, seed, context)
-        flags, places = store.state.items["excluded"], self._known(exclude)
-        flags[places] = 1
-        try:
-            best = self._best_of(allowed, among, seed, context)
-        finally:
-            flags[places] = 0
-        if among is None and self._merges and best[0]:
-            # now: when the ranking has been counted, indices are others
-            score, wanted, tied = self._answer.last_tie(best[0])
-            if tied > wanted:
-                there = np.unique(places[store.items["hidden"][places] == 0])  # an id may be given twice
-                self._left_out = int(np.count_nonzero(self._values(there) == score))
+        tie = OLDEST if self.ties == "oldest" else self._stream + self._version if seed is None else seed
+        if among is None and self._merges:
+            best = self._merged(allowed, excluded, tie)
+        else:
+            flags = self._store.state.items["excluded"]
+            flags[excluded] = 1
+            try:
+                best = self._scanned(allowed, among, seed, tie, context)
+            finally:
+                flags[excluded] = 0
+        self._answer.found = best[0]
         return best
 
     @property
@@ -180,36 +183,38 @@ class Core:
         found = self._answer.found
         if not found or self.ties == "oldest":
             return min(found, 1)
-        if self._tag_filter and self._merges:
-            _, places, tied = self._answer.last_tie(found)
-            if tied > places:
-                return 0  # to count those with the tags would take as long as the tie is large
-        return self._answer.tied - self._left_out
+        if self._tag_filter and self._merges and self._answer.tied > self._answer.places_of_last(found):
+            return 0  # to count those with the tags would take as long as the tie is large
+        return self._answer.tied
 
-    def _best_of(
+    def _merged(self, allowed: npt.NDArray[np.bool_], excluded: Slots, tie: int) -> tuple[int, bool]:
+        if self._rounds >= self._check_at:
+            self._check_declared()
+        store, answer = self._store, self._answer
+        rule, prior, named = self.policy.rule, self._members.table, store.ids.names is not None
+        best: tuple[int, bool] = self._merge(
+            rule, store.state, prior, self._t, allowed, excluded, tie, named, answer.slots, answer.rows
+        )
+        return best
+
+    def _scanned(
         self,
         allowed: npt.NDArray[np.bool_],
         among: Names | None,
         seed: int | None,
+        tie: int,
         context: models.Features | None,
     ) -> tuple[int, bool]:
         store = self._store
         st, named = store.state, store.ids.names is not None
-        tie = OLDEST if self.ties == "oldest" else self._stream + self._version if seed is None else seed
         out, rows = self._answer.slots, self._answer.rows
         best: tuple[int, bool]
-        if among is None and self._merges:
-            if self._rounds >= self._check_at:
-                self._check_declared()
-            rule, prior = self.policy.rule, self._members.table
-            best = self._merge(rule, st, prior, self._t, allowed, tie, named, out, rows)
-        elif among is None and self._context is not None and self._context.prunes:
+        if among is None and self._context is not None and self._context.prunes:
             best = self._context.best(st, context, self._t, allowed, tie, named, out, rows)
         else:
             slots = np.arange(len(store)) if among is None else np.unique(self._places(among))
             values = self._values(slots, seed, context)
             best = _scan.select(st, self._scale, slots, values, allowed, tie, named, out, rows)
-        self._answer.found = best[0]
         return best
 
     def _check_declared(self) -> None:
@@ -233,6 +238,8 @@ class Core:
                 counts = store.state.items[slots]
                 self.policy.check_numbers(counts["s"] * self._scale, counts["n"] * self._scale, t, out)
             return out
+        if self._levels is not None:
+            return self._values_of_levels(self._levels)[slots]
         items = store.items
         everything = np.empty(len(store))
         rng = None
@@ -247,10 +254,35 @@ class Core:
         everything[order] = drawn
         return everything[slots]
 
+    def _values_of_levels(self, levels: RewardLevels) -> Floats:
+        """Index of every item, by how often it had which reward."""
+        everything = np.arange(len(self))
+        rule, out = levels.rule(self.policy.rule, everything), np.empty(len(self))
+        items = self._store.items
+        _rule.fill(rule, items["s"].astype(np.float64), items["n"].astype(np.float64), self._t, None, out)
+        return out
+
+    def _new_levels(self, slots: Slots, n: Floats, s: Floats) -> Floats | None:
+        """What events add to the levels of rewards, checked; None where nobody looks at these."""
+        if self._levels is None:
+            return None
+        self._refuse_fractions()
+        rows = self._levels.of(slots, n, s)
+        self._levels.check(slots, rows)
+        return rows
+
+    def _refuse_fractions(self) -> None:
+        """Raise where a part of an impression was given to a policy that looks at single rewards."""
+        if self._levels is not None and self._checks.weighted:
+            self._checks.weighted = False
+            raise InputError(
+                "`impressions` must be whole where a policy looks at single rewards, but got a part of one"
+            )
+
     def _scorer(self) -> Callable[[Any, Slots], Floats]:
         """Computes the indices of a copy of the items, oldest first, as they are now; those that are drawn are NaN."""
         rule, scale, t = self.policy.rule, self._scale, self._t
-        if self._context is not None:
+        if self._context is not None or self._levels is not None:
             known = np.full(len(self), np.nan) if rule.random else self._values(np.arange(len(self)))
             return lambda _items, order: known[order]
         prior, lives = self._members.table.copy(), self._members.apart.copy()
@@ -274,8 +306,24 @@ class Core:
         return self._store.ids.known(self._store.state.items, listed)
 
     def _count(self, slots: Slots, n: Floats, s: Floats, contexts: Contexts = None) -> None:
+        total = self._tally(slots, n, s, contexts)
+        if self._context is not None:
+            self._context.observe(slots, n, s, contexts)
+        self._add_rounds(total)
+        self._after(slots, n, s)
+
+    def _counting(self, slots: Slots, n: Floats, s: Floats, contexts: Contexts) -> Iterator[None]:
+        """:meth:`_count` by a model, event by event."""
+        total = self._tally(slots, n, s, contexts)
+        yield from self._modelled.observing(slots, n, s, contexts)
+        self._add_rounds(total)
+        self._after(slots, n, s)
+
+    def _tally(self, slots: Slots, n: Floats, s: Floats, contexts: Contexts) -> float:
+        """Count these, but for what follows from it; all or none."""
         if self._context is not None:
             self._context.check(contexts, slots.size)
+        rows = self._new_levels(slots, n, s)
         if self._scale == 1.0:
             bad, total = self._store.count(slots, n, s, self._slack_bounds)
         else:
@@ -288,10 +336,9 @@ class Core:
                 float(item["n"]) * self._scale + n[same].sum(),
             )
             self._checks.refuse(float(total_s), float(total_n))
-        if self._context is not None:
-            self._context.observe(slots, n, s, contexts)
-        self._add_rounds(total)
-        self._after(slots, n, s)
+        if self._levels is not None and rows is not None:
+            self._levels.add(slots, rows)
+        return float(total)
 
     def _learn(self) -> None:
         """Fit the prior again where that is due: after an event, so that a ranking itself changes nothing."""
@@ -305,10 +352,12 @@ class Core:
 
     def _set_prior(self, prior: Prior, *, slowly: bool = False) -> None:
         if self._context is not None and (self.learning == "given" or not prior.plays):
-            self._context.set_prior(prior)
-        described = self._described
-        steps = None if described is None else described.steps(prior.effects, np.arange(len(self)))
-        self._members.set_prior(prior, self._store, self._scale, steps, slowly=slowly)
+            self._context.set_prior(prior, slowly=slowly)
+        before, described, steps_of = self._members.prior, self._described, None
+        others = prior.effects is not None or (before is not None and before.effects is not None)
+        if described is not None and (others or self._members.unsettled):
+            steps_of = partial(described.steps, prior.effects)
+        self._members.set_prior(prior, self._store, self._scale, steps_of, slowly=slowly)
         self._since = 0.0
         self._due = next_fit(prior.plays) - prior.plays if self.learning == "auto" else math.inf
 
@@ -351,6 +400,8 @@ class Core:
             self._described.compact(falling, count)
         if self._context is not None:
             self._context.regression.remove(falling)
+        if self._levels is not None:
+            self._levels.compact(falling, count)
         self._members.settle(store, nodes)
         self._drop_tags(kinds)
         self._version += 1
@@ -499,6 +550,8 @@ def _why_scan(policy: policies.Policy, half_life: float | None) -> str:
     rule = policy.rule
     if rule.learns_prior:
         return "" if half_life is None else "discounted reward sums are seldom equal"
+    if rule.by_levels:
+        return f"{policy.spec} looks at how often each item had which reward"
     if rule.random:
         return f"{policy.spec} draws an index for every item"
     if rule.relative:

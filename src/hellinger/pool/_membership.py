@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,7 +17,7 @@ from hellinger.pool import _tree
 from hellinger.pool._layout import NONE
 from hellinger.pool._lives import Lives
 from hellinger.pool._store import Floats, ItemStore, Slots
-from hellinger.pool._tree import CLASSES, CROWD, MEMBER, OWN_STEPS, TREE_NODE, Levels, TreeArrays
+from hellinger.pool._tree import CLASSES, CROWD, MEMBER, OWN_STEPS, TREE_NODE, UNLEARNED, Levels, TreeArrays
 
 __all__ = ["GroupLike", "Membership", "listed_groups", "paths_of"]
 
@@ -32,6 +32,8 @@ _NO_NODES = np.empty(0, np.int32)
 _NO_SLOTS = np.empty(0, np.int64)
 _NO_LIVES = np.empty(0, np.int8)
 _MOST_OWN = (1 << 15) - CLASSES
+_NO_LIMIT = 1 << 62
+_NO_STEPS = np.empty(0, np.int32)
 _HEARD = 8
 """Items that tell their groups of themselves in the time in which one gets its own prior."""
 _MOST_IDLE = 1 << 16
@@ -85,8 +87,14 @@ class Membership:
         """The class of each large group's prior, as the pools of segments know it."""
         self._unheard = 0
         """Places, from the first on, whose items have yet to tell their groups of themselves by the prior."""
+        self._unspread = False
+        """Whether groups have yet to learn from each other, and all items to get their own prior after that."""
         self._ungiven = 0
         """Places whose items have yet to get their own prior."""
+        self._steps_of: Callable[[Slots], Steps] | None = None
+        """Gives the factors of the items at places, where those of all are others by the prior."""
+        self.most = _NO_LIMIT
+        """Items whose prior is worked out when one event changes what groups know; :meth:`go_on` has the others."""
 
     def __len__(self) -> int:
         return len(self._number)
@@ -109,28 +117,38 @@ class Membership:
     # The prior ----------------------------------------------------------------------------------------
 
     def set_prior(
-        self, prior: Prior | None, store: ItemStore, scale: float, steps: Steps | None = None, *, slowly: bool = False
+        self,
+        prior: Prior | None,
+        store: ItemStore,
+        scale: float,
+        steps_of: Callable[[Slots], Steps] | None = None,
+        *,
+        slowly: bool = False,
     ) -> None:
-        """Let every item have what this prior, its group and its features say; ``steps`` of all, if any has some.
+        """Let every item have what this prior, its group and its features say.
 
-        ``slowly``: in :meth:`go_on`, a slice at a time, where items have no features.
+        ``steps_of`` gives the factors of the items at places, where those of all are others. ``slowly``: in
+        :meth:`go_on`, a slice at a time.
         """
         self.prior = prior
-        if steps is not None:
+        self._steps_of = steps_of
+        if steps_of is not None:
             self._fit_arrays(store)
-            self._arrays.member["step"][: steps.size] = steps
         before, after = self._levels, self._levels_of(scale)
-        plain = steps is None and not self.lives.known
-        plain = plain and all(levels is None or levels.width == 1 for levels in (before, after))
-        if slowly and plain and (before is not None or after is not None or self.unsettled):
+        wide = before is None or after is None or before.width == after.width
+        sliced = slowly and wide and not self.lives.known
+        if sliced and (before is not None or after is not None or self.unsettled):
             self._begin(store, after)
         else:
+            if steps_of is not None:
+                self._arrays.member["step"][: len(store)] = steps_of(np.arange(len(store)))
+                self._steps_of = None
             self.refresh(store, scale)
 
     @property
     def unsettled(self) -> int:
         """How many steps :meth:`go_on` has yet to take: at most two for each item."""
-        return self._unheard + self._ungiven
+        return self._unheard + self._unspread + self._ungiven
 
     def _levels_of(self, scale: float) -> Levels | None:
         """The prior as the tree needs it; None where neither groups nor features matter."""
@@ -141,18 +159,26 @@ class Membership:
         shares[1 : 1 + len(prior.shares)] = prior.shares
         rest = np.maximum(1.0 - np.cumsum(shares), 0.0)
         mean, strength = prior.a / prior.strength, prior.strength
-        return Levels(mean, strength, shares / strength, rest / strength, scale, self._width())
+        effects = prior.effects is not None
+        return Levels(mean, strength, shares / strength, rest / strength, scale, self._width(), effects)
 
     def _begin(self, store: ItemStore, levels: Levels | None) -> None:
         """Let the prior of the pool be in force, and items' own steps from it be as they were."""
         assert self.prior is not None
         before, (a, strength) = self.table, self.prior[:2]
-        self.table = _tree.class_table(a / strength, strength, max(CLASSES + self._owned, len(before)))
+        width = self._width() if levels is None else levels.width
+        self.table = _tree.class_table(a / strength, strength, max(CLASSES + self._owned * width, len(before)))
         self.table[0, :2] = a, strength
         self.table[CLASSES : len(before)] = before[CLASSES:]  # of large groups
         self._levels = levels
-        self._ungiven = len(store)
-        self._unheard = 0 if levels is None else min(len(store), self._arrays.member.size)
+        if levels is None:
+            self._unheard, self._unspread, self._ungiven = 0, False, len(store)
+            if self._steps_of is not None:
+                self._arrays.member["step"][: len(store)] = 0
+                self._arrays.nodes["factors"] = _tree.factors_of(self._arrays.nodes["items"])
+                self._steps_of = None
+        else:
+            self._unheard, self._unspread, self._ungiven = min(len(store), self._arrays.member.size), True, 0
 
     def go_on(self, store: ItemStore, most: int) -> None:
         """Let about so many more items have what the prior and their groups say.
@@ -163,9 +189,14 @@ class Membership:
         if self._unheard:
             assert self._levels is not None
             stop = min(self._unheard, len(store))
-            self._unheard = max(0, stop - _HEARD * most)
-            _tree.hear(self._arrays, store.state.items, self._levels, self._unheard, stop)
+            self._unheard = start = max(0, stop - _HEARD * most)
+            steps = _NO_STEPS if self._steps_of is None else self._steps_of(np.arange(start, stop))
+            _tree.hear(self._arrays, store.state.items, self._levels, start, stop, steps)
             if not self._unheard:
+                self._steps_of = None
+        elif self._unspread and not self._ungiven:  # items that are getting their priors have their turn first
+            self._unspread, self._ungiven = False, len(store)
+            if self._levels is not None:
                 _tree.spread(self._arrays, self._levels, self.table, self._used())
                 self._touch_large(store)
         elif self._ungiven:
@@ -188,7 +219,7 @@ class Membership:
         prior = self.prior
         if prior is None:
             return
-        unsettled, self._unheard, self._ungiven = self.unsettled, 0, 0
+        unsettled, self._unheard, self._unspread, self._ungiven = self.unsettled, 0, False, 0
         levels = self._levels_of(scale)
         if levels is None:
             self.table = self.lives.table(*prior[:2])
@@ -203,18 +234,11 @@ class Membership:
             moved = np.flatnonzero(store.items["stratum"])
             store.items["stratum"][moved] = 0
             store.settle(moved)
-        self._levels = levels
-        rows = CLASSES + self._owned * levels.width
-        self.table = _tree.class_table(prior.a / prior.strength, prior.strength, rows)
-        self.table[0, :2] = prior[:2]
-        moved = _tree.refresh(
-            self._arrays,
-            store.state.items,
-            self._levels,
-            self.table,
-            self._used(),
-            min(len(store), self._arrays.member.size),
-        )
+        table = _tree.class_table(prior.a / prior.strength, prior.strength, CLASSES + self._owned * levels.width)
+        table[0, :2] = prior[:2]
+        count = min(len(store), self._arrays.member.size)
+        moved = _tree.refresh(self._arrays, store.state.items, levels, table, self._used(), count)
+        self.table, self._levels = table, levels  # who reads groups in another thread has them as they are
         store.settle(self._arrays.moved[:moved].copy())
         self._touch(store, self._arrays.moved[:moved])
         self._touch_large(store)
@@ -230,6 +254,8 @@ class Membership:
     def set_lives(self, store: ItemStore, slots: Slots, lives: Any) -> None:
         """Note what is left of these items' lives, by classes."""
         first = not self.lives.known
+        if first and self._levels is None and self._ungiven and lives.any():
+            self.go_on(store, self._ungiven)  # strata are lives from now on, and none may be of groups
         moved = slots[self.lives.set(slots, lives, len(store))]
         if first and self.lives.known and self._levels is None and self.prior is not None:
             self.table = self.lives.table(*self.prior[:2])
@@ -253,8 +279,7 @@ class Membership:
 
     def _width(self) -> int:
         """Strata of each large group: one for each class of factors, unless there are too many such groups."""
-        has = self.prior is not None and self.prior.effects is not None
-        return OWN_STEPS if has and self._owned * OWN_STEPS <= _MOST_OWN else 1
+        return OWN_STEPS if self._owned * OWN_STEPS <= _MOST_OWN else 1
 
     def revise(self, store: ItemStore, slots: Slots, nodes: Nodes = _NO_NODES) -> None:
         """Bring priors up to date after these items' counts and these groups have changed."""
@@ -263,10 +288,12 @@ class Membership:
             return
         if slots.size and int(slots.max()) >= self._arrays.member.size:  # items beyond were never of a group
             slots = slots[slots < self._arrays.member.size]
-        query = self._arrays, store.state.items, self._levels, self.table, slots, nodes
+        query = self._arrays, store.state.items, self._levels, self.table, slots, nodes, self.most
         if self._revise is None:
             self._revise = entry(_tree.revise, *query)
-        moved = self._revise(*query)
+        moved, done = self._revise(*query)
+        if not done:
+            self._unspread = True
         if moved:
             store.settle(self._arrays.moved[:moved].copy())
             self._touch(store, self._arrays.moved[:moved])
@@ -516,7 +543,7 @@ class Membership:
             node[name] = 0
         node["parent"], node["depth"], node["mark"] = parent, len(path), mark_of(path)
         node["first"] = node["child"] = node["next"] = node["last"] = node["stratum"] = NONE
-        node["mean"] = node["known"] = -(1 << 20)  # to be learned
+        node["mean"] = node["known"] = UNLEARNED
         self.paths[g], self._number[path] = path, g
         if parent != NONE:
             above = tree.nodes[parent]

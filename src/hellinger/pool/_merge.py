@@ -24,7 +24,7 @@ from hellinger.policies import _dispatch as d
 from hellinger.pool import _blocks as blocks
 from hellinger.pool import _heap as heap
 from hellinger.pool import _members as members
-from hellinger.pool._groups import borrow, mix
+from hellinger.pool._groups import borrow, mix, pulls
 from hellinger.pool._layout import COUNT, NONE, OLDEST, ORDER, ItemArrays
 
 __all__ = ["eligible", "merge", "report"]
@@ -271,20 +271,53 @@ def _search(
     return found
 
 
+@inline
+def _excluded_of_tie(rule: Any, st: ItemArrays, prior: Floats, t: float, excluded: Ints, last: float) -> int:
+    """How many of the excluded items have this index; they are excluded no more, so that none counts twice."""
+    st, prior, excluded = borrow(st), borrowed(prior), borrowed(excluded)
+    arms, count = float(st.meta[COUNT]), 0
+    for j in range(excluded.size):
+        item = st.items[excluded[j]]
+        if item["excluded"] != 0 and item["hidden"] == 0:
+            s, n = item["s"] + prior[item["stratum"], 0], pulls(st, item) + prior[item["stratum"], 1]
+            when = d.when(rule, t, prior[item["stratum"], 2])
+            count += d.score(rule, s, n, when, arms) == last
+        item["excluded"] = 0
+    return count
+
+
 @brief
 def merge(
-    rule: Any, st: ItemArrays, prior: Floats, t: float, allowed: Any, seed: Any, named: Any, slots: Any, rows: Any
+    rule: Any,
+    st: ItemArrays,
+    prior: Floats,
+    t: float,
+    allowed: Any,
+    excluded: Ints,
+    seed: Any,
+    named: Any,
+    slots: Any,
+    rows: Any,
 ) -> Any:
-    """Write the best eligible items, best first, and their :func:`report`; ties by ``seed``, which may be OLDEST."""
+    """Write the best eligible items, best first, and their :func:`report`; ties by ``seed``, which may be OLDEST.
+
+    ``excluded``: places of items to leave out, in whatever order, one perhaps twice. After the last row: how many of
+    the others have the last one's index.
+    """
     groups = st.meta[ORDER]
     room = 2 * groups + 2 * slots.size
+    for j in range(excluded.size):
+        st.items[excluded[j]]["excluded"] = 1
     while True:  # more is needed only where filters skip many
         heaps = np.empty((3 if seed == OLDEST else 2) * room, heap.ENTRY)
         ties, work = np.empty(5 * room, np.int64), np.empty((5, groups))
         found = _search(rule, st, prior, t, allowed, seed, slots, rows, room, heaps, ties, work)
         if found != NONE:
-            return found, report(st.items, 1.0, named, slots, found, rows)
+            break
         room *= 4
+    last = np.int64(rows[found - 1, 1]).view(np.float64) if found > 0 else math.nan
+    rows[slots.size, 0] -= _excluded_of_tie(rule, st, prior, t, excluded, last)
+    return found, report(st.items, 1.0, named, slots, found, rows)
 
 
 @inline

@@ -30,8 +30,8 @@ __all__ = ["survey"]
 Floats = npt.NDArray[np.float64]
 
 _SQUARINGS = 4
-_HALVINGS = 6
-_MISSES = 4
+_HALVINGS = 3
+_MISSES = 8
 """Items of a class that pass and cannot reach the k-th best, before the class's least η is found anew."""
 _CLASSES, _SHIFT = 1 << 11, 20
 """Classes of variances: the exponent of a number in single precision and the first three bits behind it."""

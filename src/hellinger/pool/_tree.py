@@ -37,6 +37,7 @@ __all__ = [
     "class_table",
     "classes_of",
     "compact",
+    "factors_of",
     "give",
     "hear",
     "join",
@@ -68,6 +69,8 @@ CLASSES = _MEANS * _STRENGTHS.size
 """Strata that are classes, the first of them that of the pool's own prior; strata of single groups follow."""
 CROWD = 4096
 """Items beyond which a group has a stratum of its own."""
+UNLEARNED = -(1 << 20)
+"""What a group has that has yet to learn what lies above it."""
 OWN_STEPS = 2 * MOST_STEPS * 4 // STEPS + 1
 """Strata of a large group whose items have factors, one for each quarter of an octave."""
 _MANY = 1024
@@ -126,6 +129,8 @@ class Levels(NamedTuple):
     """What turns stored counts into present ones."""
     width: int
     """Strata of each large group."""
+    factors: bool
+    """Whether any item has a factor: without, items of a large group are all in the one in the middle."""
 
 
 class TreeArrays(NamedTuple):
@@ -209,6 +214,11 @@ def _factor(step: int) -> float:
 @inline
 def _units(x: float) -> int:
     return math.floor(x * _UNIT + 0.5)
+
+
+def factors_of(items: npt.NDArray[np.int32]) -> Slots:
+    """The sum of the factors of so many items without one, in units."""
+    return items.astype(np.int64) * int(_UNIT)
 
 
 @inline
@@ -351,7 +361,7 @@ def _pass_on(tree: TreeArrays, levels: Levels, g: int) -> None:
 @inline
 def _above(levels: Levels, node: Any) -> Any:
     """Mean and worth in impressions of what a group's prior is, by what lies above."""
-    if node["parent"] == NONE:
+    if node["parent"] == NONE or node["known"] == UNLEARNED:
         return levels.mean, 1.0 / max(levels.v[node["depth"]], 1e-12)
     mean = _mean_of(node["mean"], levels.mean, _FINE_MEAN)
     known = levels.strength * 2.0 ** (node["known"] / _FINE_STRENGTH)
@@ -397,8 +407,9 @@ def _own_stratum(levels: Levels, stratum: int, step: int) -> int:
 def _own_rows(levels: Levels, table: Floats, stratum: int, k: float, ky: float, own: float) -> None:
     """The priors of a group that has strata of its own, from what is known of it (and the same times the mean)."""
     m, p = ky / k, 1.0 / (1.0 / k + own)
-    first = CLASSES + (stratum - CLASSES) * levels.width
-    for j in range(levels.width):
+    first, middle = CLASSES + (stratum - CLASSES) * levels.width, levels.width // 2
+    start, stop = (0, levels.width) if levels.factors else (middle, middle + 1)
+    for j in range(start, stop):
         factor = 2.0 ** (j / 4 - MOST_STEPS // STEPS) if levels.width > 1 else 1.0
         mean, strength = min(max(m * factor, 1e-9), 1.0 - 1e-9), p / factor
         table[first + j, 0], table[first + j, 1] = mean * strength, strength
@@ -515,11 +526,17 @@ def refresh(
 
 
 @brief
-def hear(tree: TreeArrays, items: Any, levels: Levels, start: int, stop: int) -> None:
-    """Let groups know the present counts of the items at these places."""
-    tree, items = _borrow(tree), borrowed(items)
+def hear(tree: TreeArrays, items: Any, levels: Levels, start: int, stop: int, steps: npt.NDArray[np.int32]) -> None:
+    """Let groups know the present counts of the items at these places; ``steps``: their factors, if they are others."""
+    tree, items, steps = _borrow(tree), borrowed(items), borrowed(steps)
     for i in range(start, stop):
-        if tree.member[i]["node"] != NONE:
+        member = tree.member[i]
+        if steps.size and steps[i - start] != member["step"]:
+            step = steps[i - start]
+            if member["node"] != NONE:
+                tree.nodes[member["node"]]["factors"] += _units(_factor(step)) - _units(_factor(member["step"]))
+            member["step"] = step
+        if member["node"] != NONE:
             _tell(tree, items, levels, i)
 
 
@@ -582,14 +599,15 @@ def _note(tree: TreeArrays, g: int, size: int) -> int:
 
 @brief
 def revise(
-    tree: TreeArrays, items: Any, levels: Levels, table: Floats, slots: Slots, nodes: npt.NDArray[np.int32]
+    tree: TreeArrays, items: Any, levels: Levels, table: Floats, slots: Slots, nodes: npt.NDArray[np.int32], most: int
 ) -> Any:
     """Bring priors up to date after these items' counts and these groups have changed.
 
-    Writes each item's stratum, and where it has changed notes the item in ``moved``; returns how many.
+    Writes each item's stratum, and where it has changed notes the item in ``moved``; returns how many, and whether all
+    is up to date: groups are looked at until they have had ``most`` items.
     """
     tree, items, table = _borrow(tree), borrowed(items), borrowed(table)
-    size, moved = 0, 0
+    size, moved, looked = 0, 0, 0
     for i in slots:
         g = tree.member[i]["node"]
         if g != NONE:
@@ -615,10 +633,10 @@ def revise(
                 size = _note(tree, tree.nodes[g]["parent"], size)
     # Downwards: a group whose prior has changed, or that has been sent something, tells its members and those below.
     depth = 1
-    while True:
+    while looked <= most:
         later = False
         j = 0
-        while j < size:
+        while j < size and looked <= most:
             g = tree.noted[j]
             j += 1
             node = tree.nodes[g]
@@ -626,6 +644,7 @@ def revise(
                 later = later or node["depth"] > depth
                 continue
             moved = _assign(tree, items, levels, table, g, moved)
+            looked += node["items"] + node["children"]
             c = node["child"]
             while c != NONE:
                 if _learn_above(tree, levels, c):
@@ -636,8 +655,13 @@ def revise(
             break
         depth += 1
     for j in range(size):
-        tree.nodes[tree.noted[j]]["seen"] = 0
-    return moved
+        node = tree.nodes[tree.noted[j]]
+        node["seen"] = 0
+        if looked > most and node["stratum"] != NONE:  # items may have it before all is up to date
+            mean, worth = _above(levels, node)
+            w, y = _known(levels, node)
+            _own_rows(levels, table, node["stratum"], worth + w, worth * mean + y, levels.rest[node["depth"]])
+    return moved, looked <= most
 
 
 @brief

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Generic, overload
 
@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from hellinger import families
 from hellinger.errors import require
-from hellinger.models import Effect, Features, Model, ModelLike
+from hellinger.models import Effect, Encoder, Features, Model, ModelLike
 from hellinger.policies import PolicyLike, Prior
 from hellinger.policies.segments import SegmentLaw
 from hellinger.pool import _prior, _scan
@@ -144,6 +144,7 @@ class Pool(Core, Generic[IdT]):
         nodes = self._members.numbers(paths, kinds, self._tag_sets)
         unit = 1.0 / self._scale
         counts = {"n": n * unit, "s": s * unit}
+        self._refuse_fractions()
         try:
             slots = self._store.add(listed, count, **counts, tags=kinds, born=self.time, order=numbers)
         except ValueError:
@@ -154,6 +155,8 @@ class Pool(Core, Generic[IdT]):
         if self._context is not None:
             self._context.regression.add(count, described, n, s)
             described = []
+        if self._levels is not None:
+            self._levels.set(slots, n, s)
         self._members.join(self._store, slots, nodes, self._scale, self._describe(slots, described))
         self._members.set_lives(self._store, slots, lives)
         self._add_rounds(float(n.sum()) * unit, fresh)
@@ -274,6 +277,14 @@ class Pool(Core, Generic[IdT]):
         except ValueError:
             return False
 
+    def offering(self, ids: Names[IdT]) -> npt.NDArray[np.bool_]:
+        """Whether each of these :meth:`offers`."""
+        items = self._store.state.items
+        places = self._store.ids.positions(items, ids)
+        here = places >= 0
+        here[here] = items["hidden"][places[here]] == 0
+        return here
+
     def blank(self) -> Pool[IdT]:
         """A pool of the same kind with the same items, hidden ones and ages included, none ever shown."""
         window = self._window
@@ -292,6 +303,8 @@ class Pool(Core, Generic[IdT]):
         other._store = self._store.blank()
         if self._context is not None and other._context is not None:
             other._context.regression = self._context.regression.blank()
+        if other._levels is not None:
+            other._levels.blank(len(self))
         other._store.regroup(grouped=not other._reason)
         other._tags = self._tags.copy()
         other._members = self._members.blank(other._store)
@@ -491,6 +504,11 @@ class Pool(Core, Generic[IdT]):
             return [Effect(str(column.name), column.weight, column.error) for column in found]
         return self._modelled.regression.effects()
 
+    def encoders(self) -> tuple[Encoder, Encoder]:
+        """How the model encodes people and items: which columns they have, and what was left out for want of one."""
+        regression = self._modelled.regression
+        return regression.people, regression.things
+
     def group_effects(self, most: int = 20) -> list[GroupEffect]:
         """What was learned of the groups that stand out most, by the prior in force; none where groups tell nothing.
 
@@ -535,7 +553,8 @@ class Pool(Core, Generic[IdT]):
     def memory(self) -> int:
         """Bytes in use for the items, their ids themselves not counted."""
         described = 0 if self._described is None else self._described.memory(len(self))
-        return self._store.memory() + self._members.memory(len(self)) + described
+        levels = 0 if self._levels is None else self._levels.memory(len(self))
+        return self._store.memory() + self._members.memory(len(self)) + described + levels
 
     # Learning -----------------------------------------------------------------------------------------
 
@@ -554,7 +573,7 @@ class Pool(Core, Generic[IdT]):
         store = self._store
         slot = store.ids.place(store.state.items, name)
         n, s = self._checks.one(impressions, rewards)
-        if self._context is not None or context is not None:
+        if self._context is not None or context is not None or self._levels is not None:
             self._refuse_context(context=context)
             self._count(np.array([slot]), np.array([n]), np.array([s]), context)
             return
@@ -589,6 +608,17 @@ class Pool(Core, Generic[IdT]):
         n, s = self._checks.many(impressions, rewards, slots.size)
         self._count(slots, n, s, contexts)
 
+    def recording(
+        self, ids: Names[IdT], impressions: npt.ArrayLike = 0, rewards: npt.ArrayLike = 0, *, context: Features | None
+    ) -> Iterator[None]:
+        """:meth:`record_many` by a model, which learns an event at each step of the iterator.
+
+        Rankings may be made between two steps, by what is learned so far; nothing else may change meanwhile.
+        """
+        slots = self._places(ids)
+        n, s = self._checks.many(impressions, rewards, slots.size)
+        return self._counting(slots, n, s, context)
+
     def record_places(self, places: Slots, impressions: float, rewards: Floats) -> None:
         """Count so many impressions of each of these places, and their rewards."""
         last = int(places.view(np.uint64).max(initial=0))  # a negative one is beyond all
@@ -615,9 +645,12 @@ class Pool(Core, Generic[IdT]):
         n, s = self._checks.many(impressions, rewards, slots.size)
         if skip_absent and (slots < 0).any():
             slots, n, s = slots[slots >= 0], n[slots >= 0], s[slots >= 0]
+        self._refuse_fractions()
         bad, more = self._store.set(slots, n, s, self._checks.bounds)
         if bad >= 0:
             self._checks.refuse(float(s[bad]), float(n[bad]))
+        if self._levels is not None:
+            self._levels.set(slots, n, s)
         self._add_rounds(more, fresh=False)
         self._after(slots, n, s)
 
@@ -642,16 +675,27 @@ class Pool(Core, Generic[IdT]):
         self._require_learning()
         self._set_prior(prior.check(), slowly=slowly)
 
+    def bound_work(self, most: int) -> None:
+        """Let one event work out the priors of about so many items by their groups; others follow in :meth:`settle`.
+
+        A ranking may then be by what was known of an item before; when nothing is :attr:`unsettled` it is exact.
+        """
+        require(most >= 0, "0 <= most", most=most)
+        self._members.most = most
+
     @property
     def unsettled(self) -> int:
         """How much :meth:`settle` has to do: 0 for nothing."""
-        return self._members.unsettled
+        return self._members.unsettled + (0 if self._context is None else self._context.regression.unsettled)
 
     def settle(self, most: int | None = None) -> None:
-        """Let about so many items, or all, have what a prior that was set slowly says of them."""
+        """Let about so many items, or all, have what is left of a prior set slowly, or of :meth:`bound_work`."""
         require(most is None or most >= 1, "1 <= most", most=most)
         while self.unsettled:
-            self._members.go_on(self._store, len(self) if most is None else most)
+            if self._members.unsettled:
+                self._members.go_on(self._store, len(self) if most is None else most)
+            else:
+                self._modelled.regression.settle(most)
             self._version += 1
             if most is not None:
                 return

@@ -94,15 +94,16 @@ class Answer:
         self._bytes = self.rows.reshape(-1).view(np.uint8).data
         self._ids, self._scores = self.rows[:, 0], self.rows[:, 1].view(np.float64)
 
-    def last_tie(self, found: int) -> tuple[float, int, int]:
-        """Index of the last one, how many places have it, and how many items."""
+    def places_of_last(self, found: int) -> int:
+        """How many of so many places have the index of the last one."""
         scores = self._scores[:found]
-        return float(scores[-1]), int(np.count_nonzero(scores == scores[-1])), self.tied
+        return int(np.count_nonzero(scores == scores[-1]))
 
     @property
     def tied(self) -> int:
         """How many items have the index of the last one."""
-        return int(self.rows[self.k, 0])
+        tied: int = self.rows.item(self.k, 0)
+        return tied
 
     def ranked(self, found: int, whole: bool, names: list[Id] | None) -> list[Ranked[Any]]:
         """The first so many; counts are ``whole`` numbers or floats, ids are in the rows or, by place, in ``names``."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from hellinger import policies
 from hellinger.errors import require
+from hellinger.models import Features
 from hellinger.policies import Prior
 from hellinger.policies.segments import LEAST_ROUNDS, SegmentLaw, drawn, fit_segments
 from hellinger.pool._checks import Names
@@ -84,14 +85,15 @@ class SegmentedPool:
         *,
         tags: Any = (),
         group: Any = None,
+        features: Features | Sequence[Features | None] | None = None,
         parts: Mapping[str, tuple[npt.ArrayLike, npt.ArrayLike]] | None = None,
         fresh: bool = True,
         order: npt.ArrayLike | None = None,
     ) -> None:
         """Add items, never shown or with what they have achieved in all and in some segments; all or none.
 
-        ``parts`` has impressions and rewards by segment, each a share of the whole; ``fresh`` and ``order`` are as for
-        ``Pool.add``.
+        ``parts`` has impressions and rewards by segment, each a share of the whole; everything else is as for
+        ``Pool.add``. What features tell is learned from all users, and a segment's prior begins there.
         """
         names = listed([ids] if isinstance(ids, (int, str)) else ids)
         sets = tags if isinstance(tags, (str, list, tuple)) else list(tags)
@@ -105,7 +107,9 @@ class SegmentedPool:
                 n, s = shares.get(segment, (0, 0))
                 pool.add(names, n, s, tags=sets, group=groups, fresh=fresh, order=order)
                 done.append(pool)
-            self.pooled.add(names, impressions, rewards, tags=sets, group=groups, fresh=fresh, order=order)
+            self.pooled.add(
+                names, impressions, rewards, tags=sets, group=groups, features=features, fresh=fresh, order=order
+            )
         except ValueError:
             for pool in done:
                 pool.remove(names, forget=True)
@@ -143,6 +147,10 @@ class SegmentedPool:
         groups = listed_groups(group)
         for pool in self._all():
             pool.regroup(names, groups)
+
+    def describe(self, ids: Id | Names, features: Features | Sequence[Features | None] | None) -> None:
+        """Give items other features, one dict for all or one for each; all or none."""
+        self.pooled.describe([ids] if isinstance(ids, (int, str)) else listed(ids), features)
 
     # What segments tell -------------------------------------------------------------------------------
 

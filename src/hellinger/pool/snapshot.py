@@ -54,6 +54,8 @@ def save(pool: Pool[Any], path: Path) -> None:
     if pool._described is not None:
         arrays |= pool._described.arrays(len(store))
     arrays["lives"] = pool._members.lives.of(0, len(store) if pool._members.lives.known else 0)
+    if pool._levels is not None:
+        arrays["levels"] = pool._levels.table(len(store))
     learned = None
     if pool._context is not None:
         learned, parts = pool._context.regression.state()
@@ -166,6 +168,8 @@ def load(path: Path, family: Family | None, policy: PolicyLike | None = None, mo
     if header.get("described") is not None:
         rows = Rows(*(arrays[f"described.{field}"] for field in Rows._fields))
         pool._described = Descriptions.restored(header["described"], rows)
+    if pool._levels is not None:
+        pool._levels.restore(arrays["levels"])
     pool._departures = [Departure(*departure) for departure in header["departures"]]
     if "lives" in arrays:
         pool._members.lives.classes = arrays["lives"]

@@ -65,6 +65,7 @@ def _watch(metrics: Metrics, service: Service) -> None:
     """Let the figures be asked for what the service knows."""
     journal = service.journal
     metrics.watch(
+        model_behind=lambda: {name: float(model.behind) for name, model in service.desk.ledger.models.of.items()},
         pool_size=lambda: {name: float(len(service.desk.pools.of(name))) for name in service.desk.variants},
         pending=lambda: float(journal.waiting),
         store_lag_seconds=lambda: service.lag,

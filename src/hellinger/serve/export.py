@@ -29,6 +29,7 @@ PART = 10_000
 ROW_GROUP = 100_000
 """Rows of a Parquet file that are in memory together."""
 
+_FILTERS = ("exclude", "tags", "among")
 SCHEMA: dict[str, Any] = {
     "ranking_id": pl.String,
     "at": pl.Int64,
@@ -46,6 +47,10 @@ SCHEMA: dict[str, Any] = {
     "k": pl.Int32,
     "eligible": pl.Int64,
     "filtered": pl.Boolean,
+    "exclude": pl.List(pl.String),
+    "tags": pl.List(pl.String),
+    "among": pl.List(pl.String),
+    "cut": pl.Boolean,
     "position": pl.Int32,
     "item": pl.String,
     "score": pl.Float64,
@@ -62,7 +67,9 @@ the variant, over the random order of ties and what was explored, null where the
 not counted; of a log gone through again ``balanced``, the same chance over all variants that shared the traffic, and
 ``variants``, the share and the chance of each, else null; ``explored`` whether the place was given to one of the items
 that follow; ``k`` how many were asked for, ``eligible`` how many could have been shown, ``filtered`` whether the
-request had filters, null in a log of before these were kept; ``feedback`` the kinds that came in time; ``context`` as
+request had filters, null in a log of before these were kept; ``exclude``, ``tags`` and ``among`` these filters, in the
+first row of a ranking alone, for each may be of a thousand ids; ``cut`` whether one was longer than that, so that the
+log has its beginning only; ``feedback`` the kinds that came in time; ``context`` as
 JSON text, in JSON lines as an object."""
 
 
@@ -160,11 +167,15 @@ def _ranking(
         "context": fields.get("context"),
         "k": fields.get("k"),
         "eligible": fields.get("eligible"),
-        "filtered": any(name in fields for name in ("exclude", "tags", "among")) if "k" in fields else None,
+        "filtered": any(name in fields for name in _FILTERS) if "k" in fields else None,
+        **dict.fromkeys(_FILTERS),
+        "cut": "asked" in fields if "k" in fields else None,
     }
+    filters = {name: fields.get(name) for name in _FILTERS}
     balanced = nothing if again is None else again.balanced
     return [
         common
+        | (filters if position == 1 else {})
         | {
             "position": position,
             "item": item,

@@ -7,6 +7,7 @@ from typing import Any
 
 from hellinger.ledger import Ledger
 from hellinger.ledger.modelled import Modelled
+from hellinger.models import Encoder
 from hellinger.policies import Prior
 from hellinger.serve.listing import intervals
 
@@ -45,6 +46,8 @@ def _of_prior(name: str, policy: str, ledger: Ledger, prior: Prior) -> dict[str,
         "model": "prior",
         "items": ledger.catalogue.live,
         "impressions": prior.plays,
+        "behind": 0,
+        "columns": None,
         "effects": [_effect(str(each.name), each.weight, each.error) for each in surest[:EFFECTS]],
         "calibration": [
             {
@@ -64,6 +67,7 @@ def _effect(name: str, effect: float, error: float) -> dict[str, Any]:
 
 
 def _one(name: str, model: Modelled) -> dict[str, Any]:
+    people, things = model.pool.encoders()
     effects = sorted(model.pool.effects(), key=lambda each: -abs(each.effect) / (each.error or 1.0))
     return {
         "variant": name,
@@ -71,9 +75,16 @@ def _one(name: str, model: Modelled) -> dict[str, Any]:
         "model": model.model,
         "items": len(model.pool),
         "impressions": float(model.calibration.table[:, 1].sum()),
+        "behind": model.behind,
+        "columns": {"people": _columns(people), "items": _columns(things)},
         "effects": [_effect(each.name, each.effect, each.error) for each in effects[:EFFECTS]],
         "calibration": _calibration(model),
     }
+
+
+def _columns(encoder: Encoder) -> dict[str, Any]:
+    """How many columns are in use, and what found none."""
+    return {"used": len(encoder), "most": encoder.columns, "left_out": list(encoder.left_out)}
 
 
 def _calibration(model: Modelled) -> list[dict[str, float]]:

@@ -14,6 +14,7 @@ import orjson
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from hellinger.engine.best import BestItems
 from hellinger.engine.service import Service
 from hellinger.events import now
 from hellinger.ledger import MAIN, RESOLUTIONS
@@ -131,6 +132,7 @@ class Live:
         self._keys = keys or Keys()
         self._metrics = metrics
         self.rising = Rising(lambda: service.desk.ledger, now())
+        self.best = BestItems(lambda: service.desk.ledger, window=service.desk.window, at=now())
         self.reading = asyncio.Lock()
         """Locked by whoever reads much of the log for the page: one at a time."""
         self._ended = False
@@ -192,6 +194,7 @@ class Live:
         self._dismiss()
         readouts = {wanted: await self._readout(wanted) for wanted in {each.wanted for each in self._listeners}}
         self.rising.rotate(now())
+        self.best.rotate(now())
         before, sample = self._samples[-1], self._sample()
         self._samples.append(sample)
         self._recent.append(self._second(before, sample))

@@ -41,6 +41,7 @@ _COUNTERS = {
 }
 _GAUGES = {
     "pool_size": "Items in each variant's pool, hidden ones included.",
+    "model_behind": "Items and events of the log that each variant's model has yet to learn from.",
     "pending": "Events that wait to be durable.",
     "store_lag_seconds": "Seconds since the store was last written or read with success.",
     "degraded": "1 while the store cannot be reached and rankings come from memory alone.",

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from hellinger.engine.best import BestQuestion, BestStanding
 from hellinger.experiment import display_name
 from hellinger.ledger import TimeSeries
 
-__all__ = ["STICKY", "complete", "next_step"]
+__all__ = ["STICKY", "best_items", "complete", "next_step"]
 
 STICKY = (
     "Users keep their variant, but rankings of an older version do not say whose they are: "
@@ -57,6 +58,29 @@ def next_step(result: Mapping[str, Any], running: Collection[str]) -> str:
     if verdict == "open":
         return "Go on; stop too if the lift's interval is within what would not matter."
     return "" if verdict == "single" else "Go on."
+
+
+def best_items(found: BestStanding, asked: BestQuestion) -> str:
+    """How sure the best items are, in words."""
+    sure, wanted = f"{100 * (1 - asked.delta):.4g} % confidence", asked.best
+    which = "the best" if not asked.epsilon else f"the best, or at most {100 * asked.epsilon:.3g} points below them"
+    if found.items <= wanted:
+        return f"There is nothing to choose: {_items(found.items)} for {wanted:,} places."
+    if found.certain >= wanted:
+        these = "This item is" if wanted == 1 else f"These {wanted:,} are"
+        return f"{these} {which}, of {_items(found.items)}, with {sure}."
+    places = wanted - found.certain
+    rest = "the place is" if wanted == 1 else f"{places:,} {'place is' if places == 1 else 'places are'}"
+    said = "" if wanted == 1 else f" {found.certain:,} of {wanted:,} are certain to be among {which}, with {sure};"
+    text = f"Not yet:{said} {rest} open to {_items(found.contending)}{f', with {sure}' if wanted == 1 else ''}."
+    if found.unsettled > 0.1 * found.impressions:
+        waiting = f"{found.unsettled:,.0f} of {found.impressions:,.0f} impressions"
+        text += f" Up to {waiting} may still be rewarded, and are taken as if they were where that speaks against it."
+    return text
+
+
+def _items(number: int) -> str:
+    return f"{number:,} {'item' if number == 1 else 'items'}"
 
 
 def _span(milliseconds: int) -> str:

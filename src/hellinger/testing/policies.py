@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,19 @@ from hellinger.bandit import Bandit
 from hellinger.families import Family
 from hellinger.policies import Policy, PolicyLike, Prior, available, balls, fit_prior, levels
 from hellinger.policies import policy as make_policy
+from hellinger.policies.forgetting import FORGETTING
 from hellinger.testing._suite import Floats, found_in, refused
 
 __all__ = ["check_policy", "histories", "policy_checks"]
 
 _HORIZON = 5000.0
 _ARMS = 6
+_FORGET: dict[str, tuple[float, float, float]] = {
+    "window": (100, 7, 0.5),
+    "discount": (0.98, 0.5, 1.5),
+    "detect": (0.05, 1e-9, 1.0),
+}
+"""Two values of each argument by which policies forget, and one that has no meaning."""
 
 
 def check_policy(policy: PolicyLike, *, family: str | Family | None = None) -> None:
@@ -97,6 +105,48 @@ def check_memory(policy: Policy) -> None:
         for each in (bandit, again):
             each.update(arms[0], rewards[arms[0]])
     refused(lambda: bandit.add("new"), "stay once one was played")
+
+
+def _forgets(policy: Policy) -> dict[str, Any]:
+    """What it forgets by, where it does."""
+    own = policy.entry.parameters
+    return {key: value for key, value in policy.arguments.items() if key in FORGETTING and key not in own}
+
+
+def check_forgetting(policy: Policy) -> None:
+    """A policy that scores counts takes a window, discount or test for changes, and follows a change; no other does."""
+    policy, given = _ready(policy), _forgets(policy)
+    if not given:
+        if policy.remembers or policy.rule.learns_prior:
+            for key, (value, *_) in _FORGET.items():
+                refused(partial(_forgetting, policy, key, value), f"`{key}` must go with")
+        else:
+            assert _forgetting(policy, "window", 7).remembers, "a policy that forgets must say that it remembers"
+        return
+    for key in given:
+        usual, other, wrong = _FORGET[key]
+        played = [_swap(_forgetting(policy, key, value)) for value in (usual, other)]
+        assert policy.random or played[0] != played[1], f"changing {key} must change some choice"
+        last = sum(played[0][-100:])
+        followed = policy.random or last > 50
+        assert followed, f"{policy.spec} must follow the best arm, but plays it {last} times in the last 100 rounds"
+        refused(partial(_forgetting, policy, key, wrong), key, f"{wrong:g}")
+        second = next(each for each in _FORGET if each != key)
+        refused(partial(_forgetting, policy, second, _FORGET[second][0]), "one of window, discount and detect")
+
+
+def _forgetting(policy: Policy, key: str, value: float) -> Policy:
+    arguments: dict[str, Any] = {key: value}
+    return make_policy(policy, **arguments)
+
+
+def _swap(policy: Policy) -> list[int]:
+    """The arms that it plays where the first earns more than the second for 300 rounds, and then less for 600."""
+    bandit, played = Bandit(policy, arms=2, seed=2), list[int]()
+    for step in range(900):
+        played.append(int(bandit.select()))
+        bandit.update(played[-1], 0.5 if played[-1] == 1 else 0.9 if step < 300 else 0.1)
+    return played
 
 
 def check_monotone(policy: Policy) -> None:
@@ -203,9 +253,9 @@ def check_spec(policy: Policy) -> None:
 
 
 def _make(policy: Policy, **arguments: Any) -> Policy:
-    """The policy with these arguments and otherwise its defaults."""
+    """The policy with these arguments and otherwise its defaults; it forgets as it did."""
     plain = Policy(policy.entry, {}, policy.family, policy.rule)
-    return make_policy(plain, family=policy.family, **arguments)
+    return make_policy(plain, family=policy.family, **(_forgets(policy) | arguments))
 
 
 def check_horizon(policy: Policy) -> None:
@@ -276,14 +326,14 @@ def check_errors(policy: Policy) -> None:
 # Arguments --------------------------------------------------------------------------------------------
 
 
-def _game(policy: Policy) -> tuple[int, ...]:
+def _game(policy: Policy) -> list[int]:
     """The arms that a policy plays in a game."""
     sums, pulls = next(histories(policy.family, seed=13, count=1, arms=3))
     bandit, rewards, played = Bandit(policy, arms=3, seed=2, ties="first"), sums / pulls, list[int]()
     for step in range(200):
         played.append(int(bandit.select()))
         bandit.update(played[-1], rewards[(played[-1] + step // 100) % 3])
-    return tuple(played)
+    return played
 
 
 def _alternatives(key: str, default: object) -> list[Any]:
@@ -319,7 +369,7 @@ def check_arguments_arrive(policy: Policy) -> None:
 def _differ(policy: Policy, key: str, context: dict[str, Any], default: object) -> bool:
     made = [_make(policy, **context, **{key: value}) for value in _alternatives(key, default)]
     if policy.remembers:
-        return len({_game(_ready(each)) for each in made}) > 1
+        return any(len({tuple(play(_ready(each))) for each in made}) > 1 for play in (_game, _swap))
     for seed, (sums, pulls) in enumerate(histories(policy.family, seed=10, count=40 if policy.random else 2)):
         t = pulls.sum() + 1
         first, *rest = (_ready(each).index(sums, pulls, t, rng=_rng(each, seed)) for each in made)

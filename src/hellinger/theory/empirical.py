@@ -54,7 +54,7 @@ def k_inf(rewards: npt.ArrayLike, q: float, *, counts: npt.ArrayLike | None = No
     """
     below, weights = _distribution(rewards, counts, top)
     require(not math.isnan(q), "q is a number", q=q)
-    return math.inf if q > top else float(divergence(below, weights, float(top) - q)[0])
+    return math.inf if q > top else float(divergence(below, weights, 1.0, float(top) - q)[0])
 
 
 def empirical_upper(
@@ -62,8 +62,8 @@ def empirical_upper(
 ) -> float:
     """The largest q with K_inf(rewards, q) ≤ radius; the index of empirical KL-UCB at radius = level/rewards.
 
-    Cappé, Garivier, Maillard, Munos & Stoltz 2013. In v = −log(top − q) the slope of K_inf is the λ that
-    reaches the maximum, so that Newton's method needs nothing more than K_inf gives.
+    Cappé, Garivier, Maillard, Munos & Stoltz 2013. The law with that mean is the rewards' own with weights
+    ∝ 1/(e + top − X), or that at e = 0 and some mass at the top: Newton's method finds e.
 
     Examples
     --------
@@ -72,7 +72,7 @@ def empirical_upper(
     """
     below, weights = _distribution(rewards, counts, top)
     require(radius >= 0, "0 <= radius", radius=radius)
-    return float(top) - float(least_gap(below, weights, float(radius)))
+    return float(top) - float(least_gap(below, weights, 1.0, float(radius)))
 
 
 def _distribution(rewards: npt.ArrayLike, counts: npt.ArrayLike | None, top: float) -> tuple[Floats, Floats]:

@@ -195,6 +195,8 @@ class PersonPool(PagePlayer):
         Spec of the model that people and items are known by; None for counts alone.
     groups
         Whether items are added with their groups.
+    features
+        Whether items are added with their features where there is no model: they tell an item's prior mean.
     seed
         For ties and draws.
     """
@@ -206,6 +208,7 @@ class PersonPool(PagePlayer):
         *,
         model: str | None = None,
         groups: bool = False,
+        features: bool = False,
         seed: int = 0,
     ) -> None:
         super().__init__(problem)
@@ -213,13 +216,14 @@ class PersonPool(PagePlayer):
         self._groups = groups
         self._pool: Pool[int] = Pool(policy, model=model)
         self._model = model is not None
+        self._features = features or self._model
         self._seed = seed
         self._pages = 0
         first = np.arange(problem.site.items)
         self._add(first, first)
 
     def _add(self, places: Ints, items: Ints) -> None:
-        features = [self.problem.features[item] for item in items.tolist()] if self._model else None
+        features = [self.problem.features[item] for item in items.tolist()] if self._features else None
         groups = [self.problem.groups[item] for item in items.tolist()] if self._groups else None
         self._pool.add(places, features=features, group=groups)
 

@@ -106,7 +106,8 @@ class CountsPlayer:
 class PoolPlayer:
     """A :class:`~hellinger.Pool` whose ids are the places; a prior is fitted between two rankings, as it falls due.
 
-    ``groups`` and ``features`` are those of all items, of those to come too.
+    ``groups`` and ``features`` are those of all items, of those to come too. Items that leave go on informing their
+    groups, and tell what features are worth, as in a pool that learns by itself.
     """
 
     def __init__(
@@ -121,7 +122,10 @@ class PoolPlayer:
         self._pool = Pool(policy, learn="given")
         self._groups = groups
         self._features = features
-        self._add(np.arange(items), np.arange(items))
+        self._here = np.arange(items)
+        self._departed: dict[Any, list[float]] = {}
+        """How many items have left each group, their impressions and their rewards."""
+        self._add(self._here, self._here)
         self._seed = seed
         self._rounds = 0
         self._since = 0
@@ -154,13 +158,30 @@ class PoolPlayer:
 
     def renew(self, places: Ints, items: Ints) -> None:
         """Begin anew with these."""
-        if self._features is not None:  # those that leave still tell what features are worth
+        left = self._leaving(places)
+        if self._features is not None:
             self._pool.remove(places)
             self._add(places, items)
-            return
-        self._pool.set_counts(places, 0, 0)
-        if self._groups is not None:
-            self._pool.regroup(places, [self._groups[item] for item in items.tolist()])
+        else:
+            self._pool.set_counts(places, 0, 0)
+            if self._groups is not None:
+                self._pool.regroup(places, [self._groups[item] for item in items.tolist()])
+        self._here[places] = items
+        if left:
+            self._pool.set_departed(list(left), *zip(*left.values(), strict=True))
+
+    def _leaving(self, places: Ints) -> dict[Any, list[float]]:
+        """The groups of items that leave now, and what all that have left them had."""
+        left: dict[Any, list[float]] = {}
+        if self._groups is None:
+            return left
+        for place in places.tolist():
+            group, known = self._groups[self._here[place]], self._pool.stats(place)
+            if group is not None and known.impressions > 0:
+                had = self._departed.setdefault(group, [0.0, 0.0, 0.0])
+                had[:] = had[0] + 1.0, had[1] + known.impressions, had[2] + known.rewards
+                left[group] = had
+        return left
 
 
 class LifetimesPlayer(PoolPlayer):

@@ -8,7 +8,7 @@ A module here is one idea. A :class:`Filter` has a name, under which :func:`hell
 
 from __future__ import annotations
 
-from hellinger.lab.filtering._base import FILTERS, Filter, Ratings, check_filter, make_filter
+from hellinger.lab.filtering._base import FILTERS, Filter, Ratings, filter_parameters, make_filter, require_filter
 from hellinger.lab.filtering.choose_model import ModelChooser
 from hellinger.lab.filtering.latent_factors import Factors, LatentFactors
 from hellinger.lab.filtering.pairwise import Pairwise, preference_weights
@@ -21,7 +21,8 @@ __all__ = [
     "ModelChooser",
     "Pairwise",
     "Ratings",
-    "check_filter",
+    "filter_parameters",
     "make_filter",
     "preference_weights",
+    "require_filter",
 ]

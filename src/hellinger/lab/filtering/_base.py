@@ -15,7 +15,7 @@ from hellinger.errors import UnknownNameError, require
 from hellinger.models import Encoder
 from hellinger.world.contextual import ContextualProblem, Features, PagePlayer
 
-__all__ = ["FILTERS", "Filter", "Ratings", "check_filter", "make_filter"]
+__all__ = ["FILTERS", "Filter", "Ratings", "filter_parameters", "make_filter", "require_filter"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -130,7 +130,15 @@ def encoded(many: Sequence[Features]) -> Floats:
     return np.column_stack([np.ones(len(many)), encoder.matrix(many)])
 
 
-def check_filter(spec: str) -> None:
+def filter_parameters(kind: type[Filter]) -> dict[str, inspect.Parameter]:
+    """Arguments that a filter takes in its spec, those of every filter included."""
+    known: dict[str, inspect.Parameter] = {}
+    for each in (kind, Filter):
+        known |= {key: one for key, one in inspect.signature(each).parameters.items() if one.default is not one.empty}
+    return known
+
+
+def require_filter(spec: str) -> None:
     """Raise where a spec names no filter, or gives arguments that it does not take."""
     _read(spec)
 
@@ -146,9 +154,7 @@ def _read(spec: str) -> tuple[type[Filter], dict[str, Any]]:
     if name not in FILTERS:
         raise UnknownNameError("filter", name, list(FILTERS))
     kind = FILTERS[name]
-    known: dict[str, inspect.Parameter] = {}
-    for each in (Filter, kind):
-        known |= {key: one for key, one in inspect.signature(each).parameters.items() if one.default is not one.empty}
+    known = filter_parameters(kind)
     for key, value in arguments.items():
         require(key in known, f"{name} takes {', '.join(sorted(known))}", argument=key)
         fits = int if known[key].annotation == "int" else (int, float)

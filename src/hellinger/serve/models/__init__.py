@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from hellinger.serve.models.experiment import (
     AllocationBody,
+    BestAnswer,
+    BestItemRow,
     CalibrationRow,
     EffectRow,
     EndBody,
@@ -80,6 +82,8 @@ from hellinger.serve.models.ranking import (
 __all__ = [
     "FEW_MISTAKES",
     "AllocationBody",
+    "BestAnswer",
+    "BestItemRow",
     "Body",
     "CalibrationRow",
     "EffectRow",

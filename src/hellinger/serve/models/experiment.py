@@ -10,7 +10,10 @@ from hellinger.serve.models.fields import Body, Name
 
 __all__ = [
     "AllocationBody",
+    "BestAnswer",
+    "BestItemRow",
     "CalibrationRow",
+    "ColumnsRow",
     "EffectRow",
     "EndBody",
     "ExperimentAnswer",
@@ -25,6 +28,7 @@ __all__ = [
     "HistoryAnswer",
     "HistoryColumn",
     "Mark",
+    "ModelColumns",
     "ModelRow",
     "ModelsAnswer",
     "PhaseAnswer",
@@ -370,6 +374,23 @@ class CalibrationRow(BaseModel):
     impressions: float
 
 
+class ColumnsRow(BaseModel):
+    """How features of people, or of items, fit into the columns that a model has for them."""
+
+    used: int
+    most: int = Field(description="The model's `columns`, or its `item_columns`.")
+    left_out: list[str] = Field(
+        description="Keys of features that found no column, the first 20: nothing is learned of them."
+    )
+
+
+class ModelColumns(BaseModel):
+    """Columns of a model."""
+
+    people: ColumnsRow
+    items: ColumnsRow
+
+
 class ModelRow(BaseModel):
     """What one variant's model, or its prior, has learned of features."""
 
@@ -378,6 +399,8 @@ class ModelRow(BaseModel):
     model: str = Field(description="`prior` where the variant has no model, but a prior that knows features of items.")
     items: int
     impressions: float = Field(description="Impressions that it has learned from, since it began.")
+    behind: int = Field(description="Items and events of the log that it has yet to learn from; at most 20,000.")
+    columns: ModelColumns | None = Field(description="How features fit into its columns; null for a prior.")
     effects: list[EffectRow] = Field(description="Those that all items share, the surest first.")
     calibration: list[CalibrationRow]
 
@@ -422,6 +445,40 @@ class GroupsAnswer(BaseModel):
     """What an experiment's variants have learned of groups; only those that learn from them."""
 
     variants: list[GroupedVariantRow]
+
+
+class BestItemRow(BaseModel):
+    """An item that is among the best, or may be."""
+
+    id: str
+    certain: bool = Field(description="Whether it is surely among the best, or at most `epsilon` below them.")
+    impressions: float
+    worth: float = Field(description="What these count by where they were shown.")
+    rewards: float
+    unsettled: float = Field(description="Of the impressions, how many may still be rewarded, at most.")
+    rate: float | None = Field(description="Rewards for what the impressions are worth.")
+    low: float = Field(description="Bounds of its rate, valid for all items at all times together.")
+    high: float
+
+
+class BestAnswer(BaseModel):
+    """How sure the best items of an experiment are."""
+
+    state: Literal["found", "open", "few", "refused"] = Field(
+        description="The best are certain; not all are yet; there are no more items than wanted; nothing can be said."
+    )
+    sentence: str
+    notes: list[str] = Field(description="What is taken for granted here, or was left out.")
+    k: int
+    delta: float
+    epsilon: float
+    variants: list[str] = Field(description="Whose impressions are counted.")
+    items: int = Field(description="Items that may be shown.")
+    certain: int = Field(description="Items that are surely among the best.")
+    contending: int = Field(description="Items that may be among the best or not.")
+    impressions: float
+    unsettled: float = Field(description="Of the impressions, how many may still be rewarded, at most.")
+    best: list[BestItemRow] = Field(description="The certain ones first, then by rate: as many as wanted.")
 
 
 class SelfCheckRow(BaseModel):

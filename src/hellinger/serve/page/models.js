@@ -40,7 +40,8 @@ export class Models {
       "div",
       { class: "model" },
       h("h3", {}, h("span", { class: "name" }, h("span", { class: "swatch", style: { background: colour } }), label(model.variant)), " ", h("span", { class: "spec" }, model.model === "prior" ? "prior by features of items" : model.model)),
-      h("p", { class: "note" }, `Learned from ${count(model.impressions)} impressions of ${count(model.items)} items.`),
+      h("p", { class: "note" }, `Learned from ${count(model.impressions)} impressions of ${count(model.items)} items${model.behind ? `; ${count(model.behind)} events behind` : ""}.`),
+      leftOut(model),
       h(
         "div",
         { class: "pair even" },
@@ -97,6 +98,14 @@ export class Models {
       draw(element, traces, { x: { ...axis, title: { text: "predicted", font: { size: 12 } } }, y: { ...axis, title: { text: "observed", font: { size: 12 } } }, hovermode: "closest", margin: { l: 60, b: 44 } });
     }
   }
+}
+
+/** What a model cannot learn for want of columns, in words; nothing where all features fit. */
+function leftOut(model) {
+  const sides = Object.entries(model.columns ?? {}).filter(([, side]) => side.left_out.length);
+  if (!sides.length) return null;
+  const said = sides.map(([whose, side]) => `All ${side.most} columns for ${whose} are in use (${side.used}); nothing is learned of ${side.left_out.join(", ")}${side.left_out.length >= 20 ? " and others" : ""}.`);
+  return h("p", { class: "note" }, said.join(" "));
 }
 
 /** The picture in words. */

@@ -1,6 +1,7 @@
 // The experiment: who leads, by how much, and whether that is certain.
 
 import { get } from "./api.js";
+import { Best } from "./best.js";
 import { draw, HOVER_DAY, HOVER_TIME, local, marks } from "./charts.js";
 import { $, choice, fill, h, interval, state, text } from "./dom.js";
 import { inWords, trafficOf } from "./experiments.js";
@@ -33,6 +34,7 @@ export class Overview {
     this.series = Object.fromEntries(["minute", "hour", "day"].map((name) => [name, new Series(name)]));
     this.models = new Models(this);
     this.groups = new Groups(this);
+    this.best = new Best(this);
     this.selfCheck = new SelfCheck(this);
     this.range = null;
     this.chosen = false;
@@ -75,6 +77,7 @@ export class Overview {
     const readout = await get(`/v1/experiments/${encodeURIComponent(name)}`, { control: this.control });
     if (name !== this.name) return;
     this.show(readout);
+    this.best.load(name).catch(() => {}); // nothing waits for it: very many items take a second
     await Promise.all([...Object.values(this.series).map((each) => each.load(name)), this.models.load(name), this.groups.load(name), this.selfCheck.load(name)]);
     if (name !== this.name) return;
     this.chooseByAge();

@@ -10,15 +10,18 @@ from fastapi import APIRouter, Path, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
+from hellinger.engine.best import BestQuestion
 from hellinger.engine.experiments import UnknownExperimentError
+from hellinger.experiment.names import full_name
 from hellinger.ledger import RESOLUTIONS
-from hellinger.serve import looks, models, standing
+from hellinger.serve import best, looks, models, standing
 from hellinger.serve.access import needs
 from hellinger.serve.answers import ApiError
 from hellinger.serve.exports import Exports, Streamed
 from hellinger.serve.groups import GroupsLearned
 from hellinger.serve.keys import CALLER, ROLE
 from hellinger.serve.learned import learned
+from hellinger.serve.live import Live
 from hellinger.serve.routes._common import (
     ERRORS,
     Control,
@@ -155,6 +158,29 @@ async def learned_of_groups(request: Request, name: Named) -> Response:
     known_experiment(service, name)
     groups: GroupsLearned = request.app.state.groups
     return json_response({"variants": await groups.find(standing.variants(service, name))})
+
+
+@router.get("/experiments/{name}/best", response_model=models.BestAnswer, responses=_UNKNOWN)
+@needs("read")
+async def best_items(
+    request: Request,
+    name: Named,
+    k: Annotated[int, Query(ge=1, le=1000, description="How many are wanted.")] = 20,
+    delta: Annotated[float, Query(gt=0, lt=1, description="Chance with which the answer may be wrong.")] = 0.05,
+    epsilon: Annotated[
+        float, Query(ge=0, lt=1, description="A rate so much below the k-th best is good enough.")
+    ] = 0.0,
+    variant: Annotated[str | None, Query(max_length=64, description="Count this variant's impressions alone.")] = None,
+) -> Response:
+    """Which k items have the highest rates, and which of them are certain; valid however often one asks."""
+    service = service_of(request)
+    of = standing.variants(service, name) if known_experiment(service, name) else []
+    if variant is not None:
+        if (full := full_name(name, variant)) not in of:
+            raise ApiError(422, f"`variant` must be one of {', '.join(of)}, but got {variant!r}")
+        of = [full]
+    live: Live = request.app.state.live
+    return json_response(await best.best_items(service.desk, live.best, BestQuestion(tuple(of), k, delta, epsilon)))
 
 
 @router.get("/experiments/{name}/self-check", response_model=models.SelfCheckAnswer, responses=_UNKNOWN)
