@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-import running
 import hellinger
+import running
 from hellinger.engine import checking, journal, learning, pools
 from hellinger.engine.desk import Desk
 from hellinger.engine.drafts import Draft, Query
