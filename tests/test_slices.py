@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import hellinger
 import running
 from hellinger.engine import checking, journal, learning, pools
 from hellinger.engine.desk import Desk
@@ -341,6 +342,24 @@ def test_a_segment_with_much_to_look_up_is_ranked_by_all_traffic(monkeypatch: py
     commit(*desk.describe([item | {"tags": ["t"]} for item in items[:10]], 0))
     assert desk.pools.deciding("a", "x") is not whole, "few are looked up at once"
     assert looked == [10, 10]
+
+
+def test_what_is_to_be_looked_up_again_is_remembered_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pool that is never asked, and that nobody has time for, remembers no more than the items there are."""
+    monkeypatch.setattr(pools, "ROOM", 100)
+    monkeypatch.setattr(pools, "AT_ONCE", 10)
+    derived = pools._Derived(hellinger.Pool("ucb1"))
+    for number in range(500):
+        slots = np.arange(number % 7, 60, dtype=np.int64)
+        derived.expect(slots)
+        derived.expect_later(slots)
+        assert max(derived.number, derived.waiting) <= 160
+    taken: list[int] = []
+    while derived.number:
+        taken += derived.take(16)[0].tolist()
+    while derived.waiting:
+        taken += derived.take_later(16).tolist()
+    assert set(taken) == set(range(60))
 
 
 def test_priors_that_are_due_are_found_without_looking_items_up() -> None:

@@ -467,8 +467,12 @@ class Desk:
         catalogue = self.ledger.catalogue
         if self.forget_after is None or self._forgetting == catalogue.version:
             return []
-        most = max(FORGET // 20, FORGET * 8 // max(8, len(self.ledger.counts)))
-        first = np.fromiter(islice(catalogue.left.values(), most), np.int64)
+        counts = len(self.ledger.counts)
+        first = np.fromiter(
+            islice(catalogue.left.values(), max(FORGET // 10, FORGET * 50 // max(50, counts))), np.int64
+        )
+        if catalogue["group"][first].any():  # what they had stays with their groups, which takes longer
+            first = first[: max(FORGET // 20, FORGET * 8 // max(8, counts))]
         first = first[catalogue["left_at"][first] <= at - self.forget_after]  # a clock that was wrong holds up none
         if not first.size:
             return []

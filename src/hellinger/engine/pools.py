@@ -42,6 +42,8 @@ WORK = 20_000
 """Items whose priors one event works out by their groups at once: a millisecond or two; others follow in slices."""
 PRIORS = 8
 """Items whose prior is worked out in the time that one is looked up in."""
+ROOM = 200_000
+"""Items that a pool may have to look up before those that it has to look up twice are counted once."""
 MANY = 20_000
 """Items whose counts are looked up later where more change at once, as by an import; rankings seldom show so many."""
 
@@ -49,7 +51,7 @@ MANY = 20_000
 class _Derived:
     """A pool, and the items that it has yet to look up in ledger and overlay."""
 
-    __slots__ = ("counts", "described", "groups", "later", "number", "pending", "pool", "waiting", "within")
+    __slots__ = ("counts", "described", "groups", "later", "number", "pending", "pool", "room", "waiting", "within")
 
     def __init__(self, pool: Pool, within: Within | None = None) -> None:
         self.pool = pool
@@ -68,6 +70,8 @@ class _Derived:
         """Items whose counts alone are to be looked up: very many, and rankings do not wait for them."""
         self.waiting = 0
         """How many these are."""
+        self.room = ROOM
+        """How many may be pending, or waiting, before those that are there twice are left out."""
 
     @property
     def behind(self) -> int:
@@ -108,6 +112,10 @@ class _Derived:
         self.pending.append(slots)
         self.number += slots.size
         self.described.update(described)
+        if self.number > self.room:
+            self.pending = [_distinct(self.pending)]
+            self.number = self.pending[0].size
+            self.room = max(self.room, 2 * self.number)
 
     def expect_later(self, slots: Slots) -> None:
         """Note that the counts of these items have changed."""
@@ -116,6 +124,10 @@ class _Derived:
         else:
             self.later.append(slots)
             self.waiting += slots.size
+            if self.waiting > self.room:
+                self.later = [_distinct(self.later)]
+                self.waiting = self.later[0].size
+                self.room = max(self.room, 2 * self.waiting)
 
     def take_later(self, most: int) -> Slots:
         """Some of the items whose counts are to be looked up."""
