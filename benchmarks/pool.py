@@ -22,7 +22,7 @@ from _timing import fastest
 from hellinger import Pool
 from hellinger._jit import entry
 from hellinger.pool import _layout, _merge, _scan
-from hellinger.pool._core import EVERYTHING
+from hellinger.pool._core import EVERYTHING, NOWHERE
 
 
 def best(*functions: Callable[[], object]) -> list[float]:
@@ -35,8 +35,8 @@ def kernel(pool: Pool) -> tuple[Callable[[], object], Callable[[], object]]:
     """The compiled ranking of 20, and the same call with nothing to rank."""
 
     def query(state: _layout.ItemArrays) -> Callable[[], object]:
-        arguments = (pool.policy.rule, state, pool._members.table, pool._t, EVERYTHING, 1, False)
-        outputs = (np.empty(20, np.int64), np.empty((20, 4), np.int64))
+        arguments = (pool.policy.rule, state, pool._members.table, pool._t, EVERYTHING, NOWHERE, 1, False)
+        outputs = (np.empty(20, np.int64), np.empty((21, 4), np.int64))
         code = entry(_merge.merge, *arguments, *outputs)
         return lambda: code(*arguments, *outputs)
 
@@ -46,9 +46,9 @@ def kernel(pool: Pool) -> tuple[Callable[[], object], Callable[[], object]]:
 def full_scan(pool: Pool) -> list[tuple[int, float]]:
     """The best 20 by the compiled index of every item: one pass for the index, one for the best."""
     slots = np.arange(len(pool))
-    chosen, rows = np.empty(20, np.int64), np.empty((20, 4), np.int64)
+    chosen, rows = np.empty(20, np.int64), np.empty((21, 4), np.int64)
     _scan.select(pool._store.state, 1.0, slots, pool._values(slots), EVERYTHING, 1, False, chosen, rows)
-    return list(zip(chosen.tolist(), rows[:, 1].view(float).tolist(), strict=True))
+    return list(zip(chosen.tolist(), rows[:20, 1].view(float).tolist(), strict=True))
 
 
 def line(what: str, value: float, unit: str, target: str, met: bool) -> None:

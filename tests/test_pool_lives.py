@@ -240,6 +240,11 @@ def test_who_has_no_use_for_lives() -> None:
     segment.add([1, 2])
     with pytest.raises(ValueError, match="do not know lives"):
         segment.shrink_to(pooled)
+    followed = Pool[int]()
+    followed.add([1, 2])
+    segment.shrink_to(followed)
+    with pytest.raises(ValueError, match="left goes with"):
+        followed.set_left([1], 5)
 
 
 def test_a_player_learns_how_many_pages_items_have_left() -> None:

@@ -371,7 +371,7 @@ class Core:
 
     def _check_lives(self, left: Any, count: int) -> Any:
         """What is left of the lives of so many items, by classes; an error where the policy has no use for it."""
-        alone = self._context is None and not isinstance(self._members, Within)
+        alone = self._context is None and not isinstance(self._members, Within) and self._members.touched is None
         require(
             left is None or (self.policy.rule.knows_lives and alone),
             "left goes with a policy that knows lives, in a pool without model and segments",
