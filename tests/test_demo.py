@@ -96,8 +96,10 @@ def test_who_asks_is_learned_from_and_stories_are_groups(tmp_path: Path) -> None
     rate = {name: reward / shown for name, (_, shown, reward) in ledger.series.totals.items()}
     assert min(rate["personal"], rate["cold-start"]) > max(rate[name] for name in PAPER)
     model = ledger.models.of["personal"]
-    effects = {each.name: each for each in model.pool.effects()}
-    assert sum(effects[f"likes={topic} × topic={topic}"].effect > 0 for topic in TOPICS) >= 6
+    effects = {each.name: each.effect for each in model.pool.effects()}
+    crosses = {(a, b): effects.get(f"likes={a} × topic={b}", 0.0) for a in TOPICS for b in TOPICS}
+    liked, others = ([effect for (a, b), effect in crosses.items() if (a == b) is same] for same in (True, False))
+    assert sum(liked) / len(liked) > sum(others) / len(others) + 0.5
     assert ledger.priors["cold-start", ""][1]["prior"]["shares"]
 
 

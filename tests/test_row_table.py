@@ -7,8 +7,8 @@ from array import array
 import numpy as np
 import pytest
 
+from hellinger._rows import RowTable
 from hellinger.ledger.counts import Counts, SegmentCounts
-from hellinger.ledger.rows import RowTable
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hellinger._arrays import grown
+from hellinger._rows import RowTable
 from hellinger.ledger.looks import ZONES, zones_of
-from hellinger.ledger.rows import RowTable
 
 __all__ = ["Columns", "Counts", "Entries", "Floats", "SegmentCounts", "Slots", "added", "joined"]
 
