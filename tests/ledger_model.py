@@ -377,6 +377,8 @@ class Model:
                             if content.n[key] or content.s[key]:
                                 pair = sums[key].setdefault(group, [0.0, 0.0])
                                 pair[:] = [pair[0] + content.n[key], pair[1] + content.s[key]]
+            if not items and not sums:
+                continue
             alive = {content.more[0] for content in contents(self.events[: j + 1]).values()}
             items = {group: number for group, number in items.items() if group in alive}
             for key in sums:

@@ -49,7 +49,7 @@ def test_policies_say_what_they_forget_by_and_where_they_rank() -> None:
                     policy(f"{name}({key}={value})")
     assert {name for name, entry in by_name.items() if not entry["pool"]} >= {"exp3", "constant-space", "ids"}
     for name in ("exp3", "ids", "kl-ucb(window=50)"):
-        with pytest.raises(ValueError, match="scores counts"):
+        with pytest.raises(ValueError, match="a pool's policy"):
             Pool(name, horizon=100)
     filters = {entry["filter"] for entry in found["filters"]}
     assert filters == {"choose-model", *FILTERS}
