@@ -201,9 +201,13 @@ class Calls:
     def _learn_prior(self) -> None:
         """Counts of 10,000 items, by which a prior is due; it is fitted in a thread, and taken from the log."""
         before = self._priors()
-        self._import()
-        while self._priors() == before:
+        self._import(impressions=200)  # a fit is due when they have grown by a fiftieth
+        for _ in range(200):
+            if self._priors() != before:
+                break
             time.sleep(0.05)
+        else:
+            print("no other prior was learned", file=sys.stderr)
         time.sleep(2.0)
 
     def _priors(self) -> Any:
@@ -273,8 +277,9 @@ class Calls:
         events = [{"ranking_id": name, "item": item, "kind": "click"} for name, item in self._shown[-count:]]
         self._post("/v1/feedback", events=events)
 
-    def _import(self) -> None:
-        rows = [{"item": f"item-{n}", "impressions": 3, "rewards": 1} for n in range(min(10_000, self._items))]
+    def _import(self, impressions: int = 3) -> None:
+        items = range(min(10_000, self._items))
+        rows = [{"item": f"item-{n}", "impressions": impressions, "rewards": 1} for n in items]
         self._post("/v1/counts", batch=f"import-{next(self._batches)}", rows=rows)
 
     def _snapshot(self) -> None:

@@ -362,6 +362,14 @@ def test_what_is_to_be_looked_up_again_is_remembered_once(monkeypatch: pytest.Mo
     assert set(taken) == set(range(60))
 
 
+def test_kinds_are_numbered_as_numpy_does() -> None:
+    rng = np.random.default_rng(0)
+    for size in (0, 1, 7, 500):
+        kinds = rng.integers(-40, 60, size)
+        for one, other in zip(learning._numbered(kinds), np.unique(kinds, return_inverse=True), strict=True):
+            assert one.tolist() == other.tolist()
+
+
 def test_priors_that_are_due_are_found_without_looking_items_up() -> None:
     desk = Desk(Ledger(), {"a": "cold-start"}, seed=1)
     desk.commit_own([(1, desk.describe([{"id": "a", "tags": [], "expires_at": None, "metadata": None}], 0)[0])])
