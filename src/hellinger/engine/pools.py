@@ -38,8 +38,8 @@ TOUCHED = 8 * SLICE
 SEGMENT_BYTES = 1 << 30
 ITEM_BYTES = 100
 """What an item takes in a pool, about."""
-WORK = 20_000
-"""Items whose priors one event works out by their groups at once: a millisecond or two; others follow in slices."""
+WORK = 3_000
+"""Items whose priors one event works out by their groups at once: some milliseconds; others follow in slices."""
 PRIORS = 8
 """Items whose prior is worked out in the time that one is looked up in."""
 ROOM = 200_000
