@@ -192,9 +192,10 @@ class Counts:
     def entries(self) -> Entries:
         """The counts of all items that have any."""
         self._add_shown()
-        rows = np.flatnonzero((self._n != 0) | (self._s != 0))
+        n, s = self._n[: self._used], self._s[: self._used]  # large arrays have address space for many more
+        rows = np.flatnonzero((n != 0) | (s != 0))
         late = self._zones(self._rows_used)[rows] if self._late.size else _NO_ZONES
-        return Entries(rows.astype(np.int32), self._n[rows], self._s[rows], late)
+        return Entries(rows.astype(np.int32), n[rows], s[rows], late)
 
     def _zones(self, rows: int) -> npt.NDArray[np.int32]:
         return self._late[: self._late.size // _LATE * _LATE].reshape(-1, _LATE)[:rows]
