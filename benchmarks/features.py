@@ -14,8 +14,7 @@ Times: a million items with a genre and a length each, beside the same pool with
 from __future__ import annotations
 
 import argparse
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,6 +22,7 @@ import numpy as np
 import polars as pl
 
 from _results import Results
+from _timing import best_of
 from hellinger import Pool
 from hellinger.lab._ratio import paired_ratio
 from hellinger.lab.datasets import load_problem
@@ -145,16 +145,6 @@ def _rows(results: Results, key: str, what: str, found: dict[str, list[float]]) 
         print(*rows[-1], flush=True)
         results.value(f"{key}_{name.replace(' ', '_')}", ratio, digits=2)
     return rows
-
-
-def best_of(call: Callable[[], object], times: int) -> float:
-    """Shortest of so many calls, in seconds."""
-    taken = []
-    for _ in range(times):
-        start = time.perf_counter()
-        call()
-        taken.append(time.perf_counter() - start)
-    return min(taken)
 
 
 def measure(results: Results, items: int) -> None:

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +28,7 @@ import numpy as np
 import polars as pl
 
 from _results import Results
+from _timing import best_of
 from hellinger import Pool
 from hellinger.lab._ratio import paired_ratio
 from hellinger.policies import policy
@@ -83,16 +83,6 @@ def play(results: Results, data: Path, seeds: int, impressions: tuple[int, ...],
     columns = ["impressions per item", "no groups", "stories", "ratio", "random groups", "ratio", "oracle"]
     results.table("clicks", columns, rows)
     results.value("seeds", seeds)
-
-
-def best_of(call: Callable[[], object], times: int) -> float:
-    """Shortest of so many calls, in seconds."""
-    taken = []
-    for _ in range(times):
-        start = time.perf_counter()
-        call()
-        taken.append(time.perf_counter() - start)
-    return min(taken)
 
 
 def measure(results: Results, items: int, size: int) -> None:

@@ -416,6 +416,14 @@ def _own_rows(levels: Levels, table: Floats, stratum: int, k: float, ky: float, 
 
 
 @inline
+def _own_rows_of(levels: Levels, table: Floats, node: Any) -> None:
+    """The same, from what the group itself knows."""
+    mean, worth = _above(levels, node)
+    w, y = _known(levels, node)
+    _own_rows(levels, table, node["stratum"], worth + w, worth * mean + y, levels.rest[node["depth"]])
+
+
+@inline
 def _item_class(levels: Levels, k: float, ky: float, own: float, sent: int, sent_y: int, step: int) -> int:
     """The stratum of an item, from what is known of its group, without what it sent itself."""
     k -= sent / _UNIT
@@ -558,9 +566,7 @@ def spread(tree: TreeArrays, levels: Levels, table: Floats, nodes: npt.NDArray[n
     for g in nodes:
         node = tree.nodes[g]
         if node["stratum"] != NONE:
-            mean, worth = _above(levels, node)
-            w, y = _known(levels, node)
-            _own_rows(levels, table, node["stratum"], worth + w, worth * mean + y, levels.rest[node["depth"]])
+            _own_rows_of(levels, table, node)
 
 
 @brief
@@ -658,9 +664,7 @@ def revise(
         node = tree.nodes[tree.noted[j]]
         node["seen"] = 0
         if looked > most and node["stratum"] != NONE:  # items may have it before all is up to date
-            mean, worth = _above(levels, node)
-            w, y = _known(levels, node)
-            _own_rows(levels, table, node["stratum"], worth + w, worth * mean + y, levels.rest[node["depth"]])
+            _own_rows_of(levels, table, node)
     return moved, looked <= most
 
 
