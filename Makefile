@@ -46,7 +46,8 @@ bench: install  ## Measure speed, as ratios within one run
 	$(BIN)/python benchmarks/pool.py
 	$(BIN)/python benchmarks/shell.py
 	$(BIN)/python benchmarks/store.py
-	$(BIN)/python benchmarks/service.py
+	$(BIN)/python benchmarks/service.py --sizes 10000 --batches 300
+	$(BIN)/python benchmarks/service.py --flat
 	$(BIN)/python benchmarks/workers.py
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/experiment.py

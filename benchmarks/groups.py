@@ -21,6 +21,8 @@ from __future__ import annotations
 
 import argparse
 import time
+from concurrent.futures import ProcessPoolExecutor
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +43,7 @@ DATA = Path("data")
 
 
 def earned(
-    rates: Any, groups: list[str] | None, impressions: int, seed: int, *, pages: int = PAGES, oracle: bool = False
+    rates: Any, groups: list[str] | None, impressions: int, seed: int, pages: int = PAGES, *, oracle: bool = False
 ) -> float:
     """Clicks of one run, until all items have come."""
     day = WEEKLY * impressions
@@ -60,17 +62,23 @@ def dealt(groups: list[str], seed: int) -> list[str]:
     return [groups[j] for j in np.random.default_rng([seed, 0x64656C]).permutation(len(groups))]
 
 
-def play(results: Results, data: Path, seeds: int, impressions: tuple[int, ...], pages: int) -> None:
+def play(results: Results, data: Path, seeds: int, impressions: tuple[int, ...], pages: int, workers: int) -> None:
     """Clicks with stories, with random groups, and without."""
     frame = pl.read_parquet(data / "upworthy" / "early.parquet")
     rates = (frame["clicks"] / frame["impressions"]).to_numpy()
     stories = [f"story-{story}" for story in frame["story"].to_list()]
     rows = []
+    pool = ProcessPoolExecutor(workers)
+
+    def all_seeds(each: int, groups: list[list[str]] | None) -> list[float]:
+        dealt_out = repeat(None, seeds) if groups is None else groups
+        return list(pool.map(earned, repeat(rates), dealt_out, repeat(each), range(seeds), repeat(pages)))
+
     for each in impressions:
-        plain = [earned(rates, None, each, seed, pages=pages) for seed in range(seeds)]
+        plain = all_seeds(each, None)
         row = [str(each), f"{np.mean(plain):,.0f}"]
         for name, groups in (("stories", [stories] * seeds), ("random", [dealt(stories, j) for j in range(seeds)])):
-            found = [earned(rates, groups[seed], each, seed, pages=pages) for seed in range(seeds)]
+            found = all_seeds(each, groups)
             ratio, low, high = paired_ratio(found, plain)
             print(
                 f"{each} impressions an item, {name}: {np.mean(found):,.0f}, {ratio:.3f} ({low:.3f} … {high:.3f})",
@@ -78,8 +86,9 @@ def play(results: Results, data: Path, seeds: int, impressions: tuple[int, ...],
             )
             row += [f"{np.mean(found):,.0f}", f"{ratio:.3f} ({low:.3f} … {high:.3f})"]
             results.value(f"{name}_{each}", ratio, digits=2)
-        best = earned(rates, None, each, 0, pages=pages, oracle=True)
+        best = earned(rates, None, each, 0, pages, oracle=True)
         rows.append([*row, f"{best:,.0f}"])
+    pool.shutdown()
     columns = ["impressions per item", "no groups", "stories", "ratio", "random groups", "ratio", "oracle"]
     results.table("clicks", columns, rows)
     results.value("seeds", seeds)
@@ -142,13 +151,14 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=32)
     parser.add_argument("--impressions", type=int, nargs="*", default=IMPRESSIONS)
     parser.add_argument("--pages", type=int, default=PAGES, help="pages between two readings of feedback")
+    parser.add_argument("--workers", type=int, default=2, help="processes; results do not depend on them")
     parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--items", type=int, default=1_000_000)
     Results.option(parser)
     options = parser.parse_args()
     results = Results(options.results)
     if options.impressions:
-        play(results, options.data, options.seeds, tuple(options.impressions), options.pages)
+        play(results, options.data, options.seeds, tuple(options.impressions), options.pages, options.workers)
     if options.items:
         measure(results, options.items, 10)
     results.write()

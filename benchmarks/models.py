@@ -43,11 +43,11 @@ def large(size: int) -> tuple[Pool[int], Any]:
     n = rng.integers(0, 200, size) * (rng.random(size) < 0.5)
     pool.add(np.arange(size), n, rng.binomial(n, 0.03))
     posterior = pool._modelled.regression
-    posterior.things.learn([{f"f{j}": value for j in range(COLUMNS)} for value in (-1.0, 1.0)])
+    posterior.things.learn([{f"f{j}": value for j in range(COLUMNS)} for value in (-1.0, 1.0, -1.0, 1.0)])
     posterior._raw = {key: np.zeros(posterior._levels.pulls.size) for key in posterior.things.scalings}
     posterior._scaled = dict.fromkeys(posterior.things.scalings, (0.0, 1.0))
     people = [{"group": "ab"[j % 2]} for j in range(2)]
-    for person in people:
+    for person in people * 5:  # so many that words get their columns
         posterior.learn_context(person)
     x = rng.normal(size=(size, COLUMNS)).astype(np.float32)
     places = np.arange(size)

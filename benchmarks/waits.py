@@ -253,8 +253,8 @@ class Calls:
     def _start(self) -> None:
         """Start a variant, and wait until it ranks."""
         name = self._experiment
-        self._post("/v1/experiments", name=name, variants={f"{name}-imed": "imed"}, placement=name)
-        while self._post("/v1/rank", k=5, placement=name)["variant"] != f"{name}-imed":
+        self._post("/v1/experiments", name=name, variants={"imed": "imed"}, placement=name)
+        while self._post("/v1/rank", k=5, placement=name)["variant"] != f"{name}:imed":
             time.sleep(0.05)
 
     def _expire_soon(self) -> None:

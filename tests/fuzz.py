@@ -18,7 +18,7 @@ from pathlib import Path
 
 from http_life import HttpLife
 from live import Launcher
-from lives import Life, in_slices
+from lives import Life, in_slices, small_crowds
 from throwaway import Server
 
 __all__: list[str] = []
@@ -29,7 +29,11 @@ PROPERTIES = ["test_ledger.py", "test_pool_exact.py", "test_bandit.py", "test_ex
 def in_process(seed: int) -> None:
     """A hundred short lives, a few of them with changes that take effect in slices."""
     for number in range(100):
-        with in_slices() if number % 4 == 0 else nullcontext():
+        slices, crowds = (
+            (in_slices() if number % 4 == 0 else nullcontext()),
+            (small_crowds() if number % 3 else nullcontext()),
+        )
+        with slices, crowds:
             Life(seed + number).live()
 
 

@@ -59,6 +59,7 @@ class HttpLife:
             "near_ties": rng.choice([0.0, 0.0, 0.1]),
             "next_share": rng.choice([0.0, 0.0, 0.5]),
             "positions": rng.choice(["learned", "learned", "none", "1, 0.6, 0.3"]),
+            "lifetimes": rng.choice([True, True, False]),
             "graduate_after": rng.choice(["none", "none", 200]),
             "segment_enough": rng.choice(["none", 0, 50]),
             "weights": json.dumps(WEIGHTS),

@@ -246,16 +246,28 @@ class Model:
         self._check_starts(ledger)
 
     def _check_curve(self, ledger: Ledger) -> None:
-        """The curve in force is the last that followed the one before it; each was fitted to what was known by then."""
+        """The curve in force is the last that followed the one before it; each was fitted to what was known by then.
+
+        So is what was last said of the traffic.
+        """
         assert ledger.looks.rewards == self.looks
         assert ledger.looks.total == sum(map(sum, self.looks.values()))
         place, recounted = 0, 0
         fields: dict[str, Any] = {}
         for event in self.events:
             if event.kind == "positions" and event.fields["after"] == place:
-                recounted = recounted if event.fields["worth"] == fields.get("worth", []) else event.seq
-                place, fields = event.seq, event.fields
+                before, fields = fields, event.fields
+                if "setting" in before and "setting" not in fields:
+                    fields = fields | {"setting": before["setting"]}
+                same = fields["worth"] == before.get("worth", [])
+                same = same and fields.get("setting", "learned") == before.get("setting", "learned")
+                recounted, place = recounted if same else event.seq, event.seq
         assert ledger.curve == (place, fields | {"recounted": recounted} if place else {})
+        place, fields = 0, {}
+        for event in self.events:
+            if event.kind == "pace" and event.fields["after"] == place:
+                place, fields = event.seq, event.fields | {"at": event.at}
+        assert ledger.pace == (place, fields)
 
     def _check_shares(self, ledger: Ledger) -> None:
         """Sums of every phase and variant are those of its rankings; the settled ones those of rankings old enough."""

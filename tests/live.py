@@ -103,7 +103,11 @@ class Service:
         given = {"database": database, "port": self.port, "variants": ", ".join(VARIANTS)} | settings
         self.arguments = ["serve"]
         for name, value in given.items():
-            self.arguments += [f"--{name.replace('_', '-')}", str(value)]
+            option = name.replace("_", "-")
+            if isinstance(value, bool):
+                self.arguments.append(f"--{option}" if value else f"--no-{option}")
+            else:
+                self.arguments += [f"--{option}", str(value)]
         self.number = 0
         self._command: subprocess.Popen[bytes] | None = None
 

@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import pytest
 
 from hellinger.engine import pools
 from hellinger.engine.allocation import Allocation
@@ -23,12 +24,15 @@ from hellinger.engine.exploring import Exploring
 from hellinger.engine.picture import differences as unlike
 from hellinger.engine.picture import pictures
 from hellinger.engine.pools import SEGMENT_BYTES
+from hellinger.engine.positions import setting_draft
 from hellinger.engine.state import HOUR
 from hellinger.events import Event, Logged
 from hellinger.experiment.names import full_name
 from hellinger.ledger import SHOWN, Ledger, spoken_of
+from hellinger.ledger.looks import Setting
 from hellinger.ledger.recovery import differences, fold
 from hellinger.ledger.snapshot import decode, encode
+from hellinger.models import regression
 from hellinger.policies import Prior
 from hellinger.policies.effects import Column, Effects, Named
 from hellinger.policies.segments import SegmentLaw
@@ -36,7 +40,7 @@ from hellinger.pool import Leaving
 from ledger_model import CONTEXTS, KINDS, MORE, NAMES, START, TAGS, Log, Model
 from segment_model import agrees
 
-__all__ = ["VARIANTS", "Copy", "Life", "check_ranking", "in_slices", "same_as_rebuilt"]
+__all__ = ["VARIANTS", "Copy", "Life", "check_ranking", "in_slices", "same_as_rebuilt", "small_crowds"]
 
 VARIANTS = {"one": "hellinger-ucb", "two": "ucb1"}
 WINDOW = 60_000
@@ -58,13 +62,18 @@ EFFECTS = Effects(
 @contextmanager
 def in_slices() -> Iterator[None]:
     """Let a few items be very many, so that priors and what groups tell take effect a little at a time."""
-    before = {name: getattr(pools, name) for name in ("WORK", "AT_ONCE", "PRIORS")}
-    try:
-        pools.WORK, pools.AT_ONCE, pools.PRIORS = 1, 3, 1
+    with pytest.MonkeyPatch.context() as changed:
+        for name, value in (("WORK", 1), ("AT_ONCE", 3), ("PRIORS", 1), ("SCORED", 3)):
+            changed.setattr(pools, name, value)
         yield
-    finally:
-        for name, value in before.items():
-            setattr(pools, name, value)
+
+
+@contextmanager
+def small_crowds() -> Iterator[None]:
+    """Let two people be enough for a word to be learned from, as in a short life there are few."""
+    with pytest.MonkeyPatch.context() as changed:
+        changed.setattr(regression, "PEOPLE", 2)
+        yield
 
 
 class Copy:
@@ -169,6 +178,7 @@ def same_as_rebuilt(copy: Copy, at: int) -> None:
         for each in (desk, fresh):
             each.state.expire(at)
         check_segments(fresh)
+        check_lives(desk)
         one, other = ({(p.variant, p.segment): p._asdict() for p in pictures(x.pools)} for x in (desk, fresh))
         assert one.keys() == other.keys()
         assert [found for key in one for found in unlike(one[key], other[key])] == []
@@ -195,6 +205,23 @@ def check_segments(desk: Desk) -> None:
             assert item is not None
             apart = max(max(n, s) - max(own_n, own_s), 0.0), max(s - own_s, 0.0)
             assert agrees(pool.stats(slot).prior, law, segment, pooled, item, *apart)
+
+
+def check_lives(desk: Desk) -> None:
+    """What items have left is what plain Python has from their dates and what was last said of the traffic."""
+    pools, catalogue, (_, said) = desk.pools, desk.ledger.catalogue, desk.ledger.pace
+    age = None if desk.leaving.age is None else round(desk.leaving.age * HOUR)
+    for variant, segment, pool in pools.each():
+        rates = said.get("hourly", {})
+        rate = sum(rates.values()) if variant in pools.shared else rates.get(variant, 0.0)
+        knows = desk.lifetimes and not segment and pools.variants[variant] == "cold-start" and rate > 0
+        for slot in pool.ids:
+            ends = [int(catalogue["expires_at"][slot])] if catalogue["expires_at"][slot] else []
+            ends += [] if age is None else [int(catalogue["added_at"][slot]) + age]
+            left = None
+            if knows and ends:
+                left = 2.0 ** (round(2 * math.log2(max(max(min(ends) - said["at"], 0) * (rate / HOUR), 1.0))) / 2)
+            assert pool.stats(slot).left == left
 
 
 def next_ranking(desk: Desk, query: Query, at: int) -> dict[str, Any]:
@@ -263,6 +290,7 @@ class Life:
             "segment_bytes": rng.choice([SEGMENT_BYTES, SEGMENT_BYTES, 1500]),
             "sticky": rng.random() < 0.5,
             "positions": rng.choice(["learned", "learned", "none", (1.0, 0.7, 0.3)]),
+            "lifetimes": rng.random() < 0.8,
         }
         forget_after = rng.choice([None, 0, 0, 2 * WINDOW])
         variants = {name: rng.choice(POLICIES) for name in ("one", "two")}
@@ -285,6 +313,8 @@ class Life:
             self.ramp: 1,
             self.shadow: 4,
             self.look: 1,
+            self.pace: 2,
+            self.say: 1,
             self.believe: 2,
             self.flush: 4,
             self.chores: 2,
@@ -312,7 +342,7 @@ class Life:
     def describe(self, copy: Copy) -> None:
         rng = self.rng
         names, tags = rng.choices(NAMES, k=rng.randint(1, 3)), rng.choice(TAGS)
-        expires = rng.choice([None, None, 30_000, 2000, -1])
+        expires = rng.choice([None, None, 30_000, 5_000_000, 2000, -1])
         date = None if expires is None else self.at + expires
         more = rng.choice(MORE)
         self._note(names=names, tags=tags, expires=expires, more=more)
@@ -436,6 +466,23 @@ class Life:
         fields = {"after": place, "rewards": before.get("rewards", 0.0), "looked": looked, "error": [0.1] * len(looked)}
         fields |= {"worth": looked if rng.random() < 0.8 else [], "writer": "life"}
         copy.write([Draft.of(f"positions/{place}", "positions", self.at, fields)])
+
+    def pace(self, copy: Copy) -> None:
+        """Say how many rankings are made, as no such short life could know it; the log takes the first after one."""
+        rng = self.rng
+        after = copy.desk.ledger.pace[0]
+        names = rng.sample(list(copy.desk.variants), rng.randint(0, len(copy.desk.variants)))
+        hourly = {name: rng.choice([0.0, 40.0, 3000.0, 1e6]) for name in names}
+        self._note(hourly=hourly)
+        fields = {"after": after, "hourly": hourly, "until": self.at + rng.choice([0, 60_000, 10**9])}
+        copy.write([Draft.of(f"pace/{after}", "pace", self.at, fields | {"writer": "life"})])
+
+    def say(self, copy: Copy) -> None:
+        """Let models count impressions by another setting; a replica that is not told counts as it did."""
+        settings: list[Setting] = ["learned", "learned", "none", (1.0, 0.5)]
+        setting = self.rng.choice(settings)
+        self._note(setting=setting)
+        copy.write([setting_draft(setting, copy.desk.ledger.curve, self.at)])
 
     def believe(self, copy: Copy) -> None:
         """Put a prior in force by which groups and features tell much, that such a short life could not know."""

@@ -170,7 +170,11 @@ def test_a_family_without_a_spec_is_given_again() -> None:
         (lambda: Bandit("kl-ucb").update(0, 1.5), ["0 <= reward <= 1", "1.5"]),
         (lambda: Bandit("kl-ucb").update_many([0, 1], [1.0]), ["one reward for each arm"]),
         (lambda: Bandit.from_state({}), ["format"]),
-        (lambda: Bandit.from_state(Bandit("kl-ucb").state() | {"format": 1}), ["format == 3", "format=1"]),
+        (
+            lambda: Bandit.from_state(Bandit("kl-ucb", model="linear").state() | {"format": 3}),
+            ["format == 4", "format=3"],
+        ),
+        (lambda: Bandit.from_state(Bandit("kl-ucb").state() | {"format": 1}), ["format == 4", "format=1"]),
         (lambda: Bandit.from_state(Bandit("cold-start").state() | {"prior": None}), ["what Prior.state() gave"]),
         (lambda: Bandit.from_state(Bandit("cold-start").state() | {"prior": {"a": 2}}), ["what Prior.state() gave"]),
         (lambda: Bandit.from_state(Bandit("kl-ucb").state() | {"pulls": [-1.0] * 10}), ["0 <= pulls", "-1.0"]),
@@ -181,3 +185,9 @@ def test_a_family_without_a_spec_is_given_again() -> None:
 )
 def test_errors(call: Callable[[], Any], words: list[str]) -> None:
     refused(call, *words)
+
+
+def test_an_older_state_without_a_model_is_read() -> None:
+    bandit = Bandit("kl-ucb", arms=["a", "b"], seed=1)
+    bandit.update("a", 1.0)
+    assert Bandit.from_state(bandit.state() | {"format": 3}).state() == bandit.state()

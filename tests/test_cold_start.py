@@ -63,7 +63,7 @@ def test_what_is_learned_to_fifty_digits() -> None:
     prior = fit_prior([0, 1, 2, 5, 0, 3, 40], [50, 60, 40, 100, 30, 90, 400])
     expected = (2.0414877721915612001, 47.911907371645520947, 1.3014284682860262918)
     assert prior[:3] == pytest.approx(expected, rel=1e-11)
-    assert prior[3:] == (770.0, (), None)
+    assert prior[3:] == (770.0, (), None, 0.0)
     prior = fit_prior([0] * 9 + [30], [10] * 9 + [100])
     expected = (0.13875765990533055315, 7.0418773511245467964, 1.4453502392469351954)
     assert prior[:3] == pytest.approx(expected, rel=1e-11)

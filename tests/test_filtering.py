@@ -186,3 +186,9 @@ def test_fits_become_rarer() -> None:
 def test_what_has_no_meaning_is_refused(spec: str, rule: str) -> None:
     with pytest.raises(ValueError, match=rule):
         simulate(spec, problem=SMALL, horizon=5, runs=1, workers=1)
+
+
+@pytest.mark.parametrize("spec", ["pairwise", "latent-factors(rank=2)", "choose-model(models=(pairwise))"])
+def test_a_problem_with_people_is_needed(spec: str) -> None:
+    with pytest.raises(ValueError, match="play a contextual problem"):
+        simulate(["ucb1", spec], means=[0.3, 0.2], horizon=5, runs=1, workers=1)

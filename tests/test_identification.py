@@ -147,6 +147,34 @@ def test_a_budget_is_kept() -> None:
     assert "budget=300" in repr(finder)
 
 
+def test_no_more_than_the_budget() -> None:
+    """Rewards that nobody asked for count too; when they have spent it, the answer is by what is known."""
+    finder = Identification(3, best=2, budget=30, seed=1)
+    finder.tell_many([0] * 29, [1] * 29)
+    assert finder.ask() == [1, 2]
+    with pytest.raises(ValueError, match=r"as many rewards as the budget.*budget=30, rewards=31"):
+        finder.tell_many([1, 2], [1, 1])
+    assert finder.samples == 29
+    finder.tell(2, 1)
+    assert finder.done
+    assert finder.ask() == []
+    assert sorted(map(int, finder.best)) == [0, 2]
+    again = Identification.from_state(finder.state())
+    assert (again.done, again.best) == (True, finder.best)
+
+
+def test_best_so_far_keeps_what_is_decided() -> None:
+    """An arm that was rejected is not among the best, whatever rewards come for it later."""
+    finder = Identification(4, best=1, budget=200, seed=1)
+    while not finder._decided:
+        for arm in finder.ask():
+            finder.tell(arm, float(arm != 0))
+    (rejected,) = finder._decided
+    finder.tell_many([rejected] * 40, [1.0] * 40)
+    assert finder.arms[rejected] == 0
+    assert 0 not in finder.best
+
+
 @pytest.mark.parametrize(
     "arguments", [{"delta": 0.2}, {"delta": 0.2, "ball": "hellinger", "epsilon": 0.1}, {"budget": 90}]
 )
@@ -294,10 +322,17 @@ def test_least_samples_of_several_is_a_maximum() -> None:
         (lambda: Identification(3, budget=30).bounds(), ["fixed confidence", "30"]),
         (lambda: Identification(3).tell(9, 1.0), ["one of those present", "9"]),
         (lambda: Identification(3).tell(0, 2.0), ["0 <= reward <= 1", "2.0"]),
+        (lambda: Identification(3, best=math.nan), ["1 <= best < arms", "nan"]),  # type: ignore[arg-type]
+        (lambda: Identification(3, budget=math.nan), ["arms < budget", "nan"]),  # type: ignore[arg-type]
+        (lambda: Identification(3, budget=30, ball="kl"), ["without a budget", "ball='kl'"]),
+        (lambda: Identification(3, seed=-1), ["0 <= seed", "-1"]),
+        (lambda: Identification(3).tell(0, np.float64(2.0)), ["0 <= reward <= 1", "got 2.0"]),
         (lambda: Identification.from_state({}), ["format"]),
         (lambda: Identification.from_state(Identification(3).state() | {"sums": [0.0]}), ["one sum and one count"]),
         (lambda: theory.least_samples([0.5]), ["at least two"]),
         (lambda: lab.identify([0.5, 0.5], runs=1), ["larger means", "0.5"]),
+        (lambda: lab.identify([0.5, 0.3], budget=90, delta=0.1), ["without a budget", "0.1"]),
+        (lambda: lab.identify([0.5, 0.3], budget=90, rates=["beta"]), ["without a budget", "beta"]),
     ],
 )
 def test_errors(call: Callable[[], Any], words: list[str]) -> None:

@@ -614,3 +614,41 @@ def test_much_feedback_is_taken_in_parts(tmp_path: Path, monkeypatch: pytest.Mon
             assert [index for index, _ in outcome.rejected] == [2, 6]
 
     run(scenario)
+
+
+def test_many_items_are_written_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A ranking that is made meanwhile is in the log among them; after an error the rest can be sent again."""
+    monkeypatch.setattr("hellinger.engine.service.PART", 3)
+
+    async def scenario() -> None:
+        async with running(tmp_path, seed=1) as (service, _):
+            await service.describe(items("a", "b"))
+            write, sizes, made = service.journal.write, [], []
+
+            def noted(drafts: Any, **how: Any) -> Any:
+                if drafts and drafts[0].event.kind == "item":
+                    sizes.append(len(drafts))
+                    if len(sizes) == 2:
+                        made.append(asyncio.ensure_future(service.rank(Query(2))))
+                    if len(sizes) == 3:
+                        raise StoreUnavailableError("the store is away")
+                return write(drafts, **how)
+
+            monkeypatch.setattr(service.journal, "write", noted)
+            many = items(*"abcdefghijk")
+            with pytest.raises(StoreUnavailableError):
+                await service.describe(many)
+            ranked = await made[0]
+            assert sizes == [3, 3, 3]
+            assert await service.describe(many) == (3, 0, 8)
+            places = {event.key: event.seq for event in service.store.read(0, 1000)}
+            written = [event.seq for event in service.store.read(0, 1000) if event.kind == "item"]
+            assert len(written) == 11
+            assert places[ranked["ranking_id"]] < max(written)
+            sizes.clear()
+            monkeypatch.setattr(service.journal, "limit", 4)
+            with pytest.raises(JournalFullError):
+                await service.describe(items(*"lmnopq"))
+            assert not sizes, "what may not wait is refused before any of it is written"
+
+    run(scenario)

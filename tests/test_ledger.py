@@ -128,6 +128,10 @@ def _curve(ledger: Ledger) -> None:
     ledger.curve = 3, {"worth": [1.0, 0.5]}
 
 
+def _pace(ledger: Ledger) -> None:
+    ledger.pace = 3, {"hourly": {"one": 7.0}, "at": 5}
+
+
 def _look(ledger: Ledger) -> None:
     ledger.looks.note(0b1, 1, 1.0)
 
@@ -196,6 +200,7 @@ TAMPERINGS = {
     "position": _late(0),
     "position of deleted ones": _late(-1),
     "curve": _curve,
+    "pace": _pace,
     "looks": _look,
     "moved": _move,
     "dropped": _drop_counts,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import math
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import pytest
 import hellinger
 from hellinger import Bandit, Pool, families, models, policy
 from hellinger.models import Encoder, Regression, _spread
+from hellinger.models.encoder import Scaling
 from hellinger.testing import check_model
 
 PEOPLE: list[dict[str, Any]] = [
@@ -91,6 +94,162 @@ def test_what_is_unknown_is_no_information() -> None:
     assert encoder.state() == before
 
 
+AGES = np.random.default_rng(0).integers(18, 80, 3000).astype(float)
+
+
+def scaled(values: Any) -> Scaling:
+    scaling = Scaling()
+    for value in values:
+        scaling = scaling.after(float(value))
+    return scaling
+
+
+@pytest.mark.parametrize("absurd", [1e4, 1e9, -1e50, 9e99])
+@pytest.mark.parametrize("where", [[600], [0], [1], [0, 1, 2], [0, 3, 9, 12], [600, 601, 602, 603]])
+def test_no_absurd_number_spoils_a_scaling(absurd: float, where: list[int]) -> None:
+    values = AGES.copy()
+    values[where] = absurd
+    assert scaled(AGES).used == pytest.approx((AGES[:2048].mean(), AGES[:2048].std()), rel=1e-9)
+    mean, spread = scaled(values).used
+    assert abs(mean - AGES.mean()) < 0.1 * AGES.std()
+    assert AGES.std() / 1.1 < spread < (1.1 if where[-1] == where[0] else 2.0) * AGES.std()
+    mean, spread = scaled(values[:64]).used
+    if where[0] < 64:
+        assert abs(mean - AGES.mean()) < AGES.std()
+        assert AGES.std() / 1.5 < spread < 2.0 * AGES.std()
+
+
+def test_numbers_that_are_rarely_absurd_stay_numbers() -> None:
+    rng = np.random.default_rng(1)
+    mean, spread = scaled(np.where(rng.random(3000) < 0.01, 1e9, AGES)).used
+    assert abs(mean - AGES.mean()) < AGES.std()
+    assert spread < 3.0 * AGES.std()
+    heavy = np.exp(2.0 * rng.normal(size=3000))
+    encoded = scaled(heavy).of(heavy)
+    assert np.corrcoef(encoded, np.log(heavy))[0, 1] > 0.65
+    flags = np.arange(3000) % 200 == 0.0
+    assert np.ptp(scaled(flags).of(flags * 1.0)) >= 4.0
+
+
+@pytest.mark.parametrize("change", [lambda x: x * 1e9, lambda x: x / 1000.0, lambda x: x + 5000.0, lambda x: -x])
+def test_a_lasting_change_of_scale_is_followed(change: Any) -> None:
+    values = AGES.copy()
+    values[1000:] = change(values[1000:])
+    late = scaled(values).of(values[2100:])
+    assert late.std() > 0.3
+    assert abs(np.corrcoef(late, AGES[2100:])[0, 1]) > 0.99
+
+
+def test_scalings_of_a_long_stream_are_of_its_last_part() -> None:
+    """However much came before: blocks have at most 65,536 values."""
+    scaling = Scaling(values=1 << 24, weight=1 << 24, used_mean=0.0, used_spread=1.0)
+    for step in range(1 << 16):
+        scaling = scaling.after(10.0 + (step % 2))
+    assert scaling.used_mean == pytest.approx(5.25, abs=0.1)
+    assert scaling.weight == 1 << 17
+
+
+def test_rare_words_get_no_column() -> None:
+    encoder = Encoder(columns=4, enough=5)
+    for j in range(2000):
+        encoder.learn([{"email": f"joe{j}@example.org", "age": float(j % 50), "plan": "free" if j % 3 else "paid"}])
+    assert encoder.names == ["age", "plan=free", "plan=paid"]
+    assert encoder.left_out == []
+    assert encoder.encode({"email": "joe5@example.org"}).tolist() == [0.0] * 3
+    assert "joe" not in repr(encoder.state())
+    for _ in range(5):
+        encoder.learn([{"last": "x", "one": "too many"}])
+    assert encoder.names[3:] == ["last=x"]
+    assert encoder.left_out == ["one"]
+
+
+def test_what_one_person_alone_has_gets_no_column() -> None:
+    encoder = Encoder(enough=5)
+    for visit in range(300):
+        encoder.learn([{"email": "joe@example.org", "city": "Oslo"}], [7])
+        if visit % 60 == 0:
+            encoder.learn([{"city": "Oslo", "street": f"Main-{visit}"}], [visit])
+    assert encoder.names == ["city=Oslo"]
+    assert "joe" not in repr(encoder.state())
+
+
+def test_what_waits_takes_little_memory() -> None:
+    encoder = Encoder(enough=2)
+    encoder.learn([{"sku": f"s{j}"} for j in range(5000)])
+    assert len(encoder._waiting) == 4096
+    again = Encoder.from_state(encoder.state())
+    for each in (encoder, again):
+        each.learn([{"sku": "s904"}, {"sku": "s903"}, {"sku": "s4999"}])
+        assert each.names == ["sku=s904", "sku=s4999"]  # the 904 first have made room
+    assert encoder.state() == again.state()
+
+
+def test_one_odd_item_takes_half_of_the_columns_at_most() -> None:
+    posterior = Regression(models.get("logistic"))
+    posterior.add(1, [{f"odd{j}": float(j) for j in range(64)}])
+    assert len(posterior.things) == 16
+    for j in range(12):
+        posterior.add(1, [{"genre": ("drama", "war", "love")[j % 3], "sku": f"s{j}", "length": float(j)}])
+    assert {"genre=drama", "genre=war", "genre=love", "length"} == set(posterior.things.names[16:])
+
+
+def test_items_have_the_columns_that_they_have_waited_for(tmp_path: Path) -> None:
+    """Added one by one, or with a file written between, they are what they are when added together."""
+    odd: dict[str, Any] = {f"odd{j}": float(j) for j in range(16)}
+    items = [odd, *({"genre": "ab"[j % 2], "length": float(j * j), "title": f"tale of {j}"} for j in range(20))]
+    pools = [Pool[int](model="logistic", seed=1) for _ in range(2)]
+    pools[0].add(np.arange(21), features=items)
+    for j, item in enumerate(items):
+        pools[1].add([j], features=item)
+        if j in (2, 9):
+            pools[1].save(tmp_path / "pool")
+            pools[1] = Pool.load(tmp_path / "pool")
+    one, two = (pool._modelled.regression for pool in pools)
+    assert one.things.names == two.things.names
+    rows = 3 + len(one.things)
+    assert rows > 3 + 16 + 3 + 7
+    np.testing.assert_array_equal(one._levels.blocks[0, 3:rows, :21], two._levels.blocks[0, 3:rows, :21])
+    for each in (one, two):
+        each._refresh(0, 21)
+    np.testing.assert_array_equal(one._levels.blocks[0, :rows, :21], two._levels.blocks[0, :rows, :21])
+
+
+def test_items_that_wait_may_move_and_leave() -> None:
+    posterior = Regression(models.get("logistic(item_columns=4)"))
+    posterior.add(1, [{"x": 1.0, "y": 2.0}])
+    posterior.add(4, [{"genre": "war"}, {}, {}, {"genre": "war", "z": 5.0}])
+    posterior.remove(np.array([1]))  # the last item takes its place
+    assert posterior.things.names == ["x", "y"]
+    posterior.add(1, [{"genre": "war", "z": 6.0}])
+    assert posterior.things.names == ["x", "y", "genre=war"]
+    assert posterior._levels.blocks[0, 5, :5].tolist() == [0.0, 1.0, 0.0, 0.0, 1.0]
+    posterior.put(2, {"z": 7.0})
+    assert posterior._raw["z"][:5].tolist() == pytest.approx([math.nan, 5.0, 7.0, math.nan, 6.0], nan_ok=True)
+
+
+def test_an_absurd_context_does_not_spoil_a_pool() -> None:
+    """It did for good: of 600 pages then half were right, as by chance."""
+    rng = np.random.default_rng(1)
+    pool = Pool[str]("cold-start", model="logistic", seed=0)
+    pool.add(["o", "y"], features=[{"x": "o"}, {"x": "y"}])
+
+    def right(pages: int) -> int:
+        hits = 0
+        for _ in range(pages):
+            reader = {"age": float(rng.integers(18, 80))}
+            shown = pool.serve(1, context=reader)[0].id
+            if (shown == "o") == (reader["age"] > 49):
+                pool.record(shown, rewards=1, context=reader)
+                hits += 1
+        return hits
+
+    pool.record("y", impressions=1, context={"age": 1e50})
+    right(300)
+    pool.record("o", impressions=1, context={"age": 1e9})
+    right(800)
+    assert right(300) > 280
+
+
 def test_an_encoder_is_a_function_of_what_it_learned() -> None:
     one, two = Encoder(), Encoder()
     one.learn(PEOPLE)
@@ -105,7 +264,13 @@ def test_an_encoder_is_a_function_of_what_it_learned() -> None:
     ("features", "words"),
     [
         (3, "must be a dict"),
-        ({f"k{j}": 1 for j in range(65)}, "at most 64 keys"),
+        ({f"k{j}": 1 for j in range(1001)}, "at most 1000 keys"),
+        ({"k": "\ud800"}, "valid Unicode"),
+        ({"\udfff": 1}, "valid Unicode"),
+        ({"k": ["a", "\ud800"]}, "valid Unicode"),
+        ({"k": 10**400}, "one that a float can hold, but 'k' is a whole number of 1329 bits"),
+        ({"k": -(10**5000)}, "one that a float can hold, but 'k' is a whole number of 16610 bits"),
+        ({"k": Fraction(10**400, 3)}, "one that a float can hold, but 'k' is Fraction"),
         ({"": 1}, "1 to 100 characters"),
         ({"k" * 101: 1}, "1 to 100 characters"),
         ({"k": b"bytes"}, "a number, a string or a list"),
@@ -165,7 +330,7 @@ def test_one_hot_features_with_pseudo_counts_are_todays_index() -> None:
             pool.record(i, impressions=1, rewards=y)
     assert plain.prior == modelled.prior
     np.testing.assert_allclose(modelled.scores(np.arange(50)), plain.scores(np.arange(50)), rtol=4e-16)
-    one_hot = Regression(models.get("linear(strength=1e15, mean=0, scale=0.2, learn=false)", item_columns=50))
+    one_hot = Regression(models.get("linear(strength=1e15, mean=0, scale=0.2, learn=false)", item_columns=100))
     one_hot.add(50, [{"id": f"item{j}"} for j in range(50)])
     nobody, (n, s) = one_hot.context({}), (np.zeros(50), np.zeros(50))
     for _ in range(300):
@@ -267,8 +432,9 @@ def test_weights_follow_their_spread(arguments: str, monkeypatch: pytest.MonkeyP
 def test_an_event_moves_few_weights() -> None:
     """However many there are: what follows a new spread is spread over events."""
     posterior = Regression(models.get("logistic", item_columns=40))
-    posterior.add(60, [{"word": f"w{j}"} for j in range(60)])
-    nobody = posterior.learn_context({f"k{j}": "x" for j in range(10)})
+    posterior.add(180, [{"word": f"w{j % 60}"} for j in range(180)])
+    for _ in range(5):
+        nobody = posterior.learn_context({f"k{j}": "x" for j in range(10)})
     for event in range(16):
         posterior.observe(event, nobody, 1.0, float(event % 2))
     size = posterior._weights.mean.size
@@ -540,3 +706,19 @@ def test_a_bandit_without_a_model_takes_no_context() -> None:
     with pytest.raises(ValueError, match="one context for each arm"):
         modelled.update_many([0, 1], [1, 0], contexts=[{}])
     assert modelled.rounds == 0
+
+
+def test_an_older_pool_with_a_model_is_refused_by_its_format(tmp_path: Path) -> None:
+    """What its model had learned has another form: the error says so, not which key is missing."""
+    path = tmp_path / "pool"
+    for model in (None, "logistic"):
+        pool: Pool[str] = Pool("cold-start", model=model)
+        pool.add(["a", "b"])
+        pool.save(path)
+        body = path.read_bytes()[:-32].replace(b'"format": 10', b'"format": 9 ')
+        path.write_bytes(body + hashlib.blake2b(body, digest_size=32).digest())
+        if model is None:
+            assert len(Pool.load(path)) == 2
+        else:
+            with pytest.raises(ValueError, match=r"a pool with a model has format 10.*format=9"):
+                Pool.load(path)

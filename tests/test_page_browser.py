@@ -628,7 +628,11 @@ def test_what_a_model_has_learned_is_shown_and_who_asked_is_not(browser: Any, tm
         items = [{"id": f"i{n}", "features": {"topic": ("sport", "art")[n % 2]}} for n in range(8)]
         httpx.post(f"{service.url}/v1/items", json={"items": items})
         for number in range(30):
-            asked = {"k": 4, "user": "ada", "context": {"likes": ("sport", "art")[number % 2], "height": 171.25}}
+            asked = {
+                "k": 4,
+                "user": f"ada{number % 9}",
+                "context": {"likes": ("sport", "art")[number % 2], "height": 171.25},
+            }
             ranking = httpx.post(f"{service.url}/v1/rank", json=asked).json()
             liked = [each["id"] for each in ranking["items"] if int(each["id"][1:]) % 2 == number % 2]
             events = [{"ranking_id": ranking["ranking_id"], "item": item} for item in liked]

@@ -10,6 +10,7 @@ import pytest
 
 from hellinger import Pool
 from hellinger.policies import Prior, policy
+from hellinger.policies.segments import SegmentLaw
 from hellinger.pool._lives import LEFT, life_classes
 from hellinger.pool._scan import score_counts
 from hellinger.world.players import LifetimesPlayer
@@ -174,6 +175,24 @@ def test_lives_become_known_while_a_prior_takes_effect() -> None:
         _check(pool, lives)
 
 
+def test_lives_that_are_no_longer_known() -> None:
+    """A pool of which nothing is known any more is ranked as one of which nothing ever was: by cells, ties counted."""
+    pool = Pool[int](learn="given", seed=2)
+    pool.add(range(20), group="g", left=[50.0] * 3 + [math.nan] * 17)
+    pool.set_prior(Prior(1.0, 30.0, plays=10.0, shares=(0.6,)))
+    assert "scan" in pool.explain()
+    pool.remove([2])
+    pool.set_left([0], None)
+    assert "scan" in pool.explain()
+    pool.set_left([1], None)
+    assert "scan" not in pool.explain()
+    pool.set_left([5], 9.0)
+    assert "scan" in pool.explain()
+    pool.remove([5])
+    assert "scan" not in pool.explain()
+    _check(pool, {name: None for name in range(20) if name not in (2, 5)})
+
+
 def test_an_event_that_leaves_work_with_lives_known() -> None:
     rng = np.random.default_rng(4)
     pool = Pool[int](learn="given", seed=2)
@@ -237,14 +256,52 @@ def test_who_has_no_use_for_lives() -> None:
             refuses.set_left([1], 5)
     pooled, segment = Pool[int](), Pool[int]()
     pooled.add([1, 2], left=5)
-    segment.add([1, 2])
-    with pytest.raises(ValueError, match="do not know lives"):
+    segment.add([1, 2], left=5)
+    with pytest.raises(ValueError, match="does not know lives"):
         segment.shrink_to(pooled)
-    followed = Pool[int]()
-    followed.add([1, 2])
-    segment.shrink_to(followed)
+    segment = Pool[int]()
+    segment.add([1, 2])
+    segment.shrink_to(pooled)
     with pytest.raises(ValueError, match="left goes with"):
-        followed.set_left([1], 5)
+        segment.set_left([1], 5)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_an_item_has_elsewhere_does_not_depend_on_its_life(seed: int) -> None:
+    """Two pools of all traffic, one of which knows lives, each with one of a segment that follows it."""
+    rng = np.random.default_rng(seed)
+    known, unknown = pairs = [(Pool[int](learn="given"), Pool[int](learn="given")) for _ in range(2)]
+    withins = []
+    for pooled, segment in pairs:
+        pooled.add(range(30), group=[("g", f"g{name % 3}") if name < 20 else None for name in range(30)])
+        segment.add(range(30))
+        withins.append(segment.shrink_to(pooled))
+    for turn in range(40):
+        names = rng.choice(30, rng.integers(1, 30), replace=False)
+        n = rng.integers(1, 40, names.size)
+        s = rng.binomial(n, 0.2)
+        shares = [(), (0.5,), (0.3, 0.4)][rng.integers(3)]
+        slowly, left = bool(rng.random() < 0.5), 2.0 ** rng.uniform(0, 10, names.size)
+        what = rng.integers(4)
+        for pooled, segment in pairs:
+            if what == 0:
+                pooled.set_prior(Prior(1.0, 30.0, plays=10.0, shares=shares), slowly=slowly)
+            elif what == 1:
+                pooled.record_many(names, n, s)
+                segment.record_many(names[:5], n[:5], s[:5])
+            elif what == 2:
+                pooled.settle(5)
+            elif pooled is known[0]:
+                pooled.set_left(names, np.where(left < 3, np.nan, left))
+        if turn % 4 == 3:
+            for (pooled, _), within in zip(pairs, withins, strict=True):
+                pooled.settle()
+                if within.set_law(SegmentLaw(0.05, 30.0, 0.5, (("s", 0.2),)), "s", pooled.prior or Prior()):
+                    within.refresh(within._store, 1.0)
+                within.catch_up()
+            priors = [[segment.stats(name).prior for name in range(30)] for _, segment in pairs]
+            assert priors[0] == priors[1]
+            assert known[1].scores(range(30)).tolist() == unknown[1].scores(range(30)).tolist()
 
 
 def test_a_player_learns_how_many_pages_items_have_left() -> None:

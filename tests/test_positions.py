@@ -11,12 +11,11 @@ import pytest
 from scipy import optimize
 
 from hellinger.engine.desk import Desk
-from hellinger.engine.overlay import Worth
-from hellinger.engine.positions import PositionCurve, draft, due, fit_curve, lacks_by, worth_of
+from hellinger.engine.positions import PositionCurve, draft, due, fit_curve, worth_of
 from hellinger.engine.settings import Settings
 from hellinger.families import Binomial
 from hellinger.ledger import COMMON, Ledger
-from hellinger.ledger.looks import MOST, Looks, lacks_of, ties_of, zones_of
+from hellinger.ledger.looks import MOST, Looks, Worth, lacks_by, lacks_of, ties_of, zones_of
 from hellinger.pool import Pool, SegmentedPool
 from hellinger.pool._scan import score_counts
 from hellinger.serve.looks import positions
@@ -181,8 +180,8 @@ def test_without_rewards_nothing_is_known() -> None:
     assert fit_curve({}).looked.tolist() == [1.0]
     assert not fit_curve({}).known
     assert not due(Ledger())
-    assert lacks_by("learned", Ledger()) is None
-    assert lacks_by((1.0, 0.9999), Ledger()) is None
+    assert lacks_by("learned", {}) is None
+    assert lacks_by((1.0, 0.9999), {}) is None
 
 
 def test_zones_are_worth_the_mean_of_their_positions() -> None:
@@ -378,5 +377,10 @@ def test_ties_are_those_of_equal_neighbours_in_whatever_order() -> None:
         scores = [None if score == 0 else score / 4 for score in rng.integers(0, 4, size).tolist()]
         bits = [j for j in range(min(size - 1, MOST)) if scores[j] == scores[j + 1]]
         assert ties_of({"policy": "ucb1", "scores": scores}) == sum(1 << j for j in bits)
+        for policy in ("ucb1", "fixed"):
+            falling = sorted(scores, key=lambda score: score or 0.0, reverse=True)
+            for each in (falling, falling[:1] * size):
+                fields = {"policy": policy, "scores": each}
+                assert ties_of(fields, falling=True) == ties_of(fields)
         assert ties_of({"policy": "fixed", "scores": scores}) == 0
         assert ties_of({"random": True, "scores": scores}) == (1 << max(min(size - 1, MOST), 0)) - 1

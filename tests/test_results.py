@@ -108,7 +108,9 @@ def test_pictures_are_drawn_from_the_results() -> None:
 
 def test_rankings_are_answered_within_ten_milliseconds() -> None:
     """Alone. Beside an export and an open page fewer spells are: the documents say how many."""
+    assert value("service", "rank_ratio") >= 0.6
     assert value("service", "good") >= 9
+    assert value("service", "context_good") >= 9
     assert value("service", "p99") < 10
     assert value("service", "disk") < 10
 

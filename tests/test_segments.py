@@ -228,8 +228,9 @@ def test_a_pool_that_has_missed_too_much_looks_everything_up() -> None:
     for j in range(6):
         touched.note(np.arange(j, j + 3))
     assert touched.size <= 10
-    assert touched.since(0) is None
-    assert [np.array(touched.since(touched.end - back)).tolist() for back in (0, 1)] == [[], [5, 6, 7]]
+    end = touched.end
+    assert [touched.since(end - back, 10)[0].tolist() for back in (0, 1)] == [[], [5, 6, 7]]
+    assert [touched.since(end - 2, most)[1] - end for most in (3, 4)] == [-1, 0]
     touched.note(np.arange(1000))
     assert (touched.size, touched.start) == (0, touched.end)
 
@@ -345,7 +346,9 @@ def test_an_event_in_one_segment_is_looked_up_by_others_when_they_rank(monkeypat
     copy.check()
 
 
-def test_another_law_is_taken_in_a_slice_at_a_time() -> None:
+def test_another_law_is_taken_in_a_slice_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hellinger.engine.pools.TOUCHED", SLICE)
+    monkeypatch.setattr("hellinger.engine.pools.PRIORS", 1)
     copy = site(2, 1.0)
     copy.add(*(f"more {j}" for j in range(3 * SLICE)))
     pools = copy.desk.pools

@@ -16,11 +16,18 @@ import polars as pl
 import pytest
 from fastapi.exceptions import RequestValidationError
 from prometheus_client.parser import text_string_to_metric_families
+from pydantic import ValidationError
 
 from hellinger.engine import service as service_module
 from hellinger.engine.drafts import Query
+from hellinger.engine.settings import Settings
 from hellinger.events import now as really_now
+from hellinger.ledger.modelled import read_features
+from hellinger.models.encoder import MOST_KEYS
+from hellinger.serve.answers import ApiError
 from hellinger.serve.export import SCHEMA
+from hellinger.serve.models import NewItemBody
+from hellinger.serve.routes._common import described
 from serving_app import Api, item_path, running
 
 LIMITS = {"max_batch": 60, "max_exclude": 5, "max_tags": 4, "max_k": 100, "max_id_length": 40, "max_body_bytes": 20_000}
@@ -87,7 +94,7 @@ def test_contents_are_added_and_changed(api: Api, tag: str) -> None:
     assert found["metadata"] == {"x": [1, None, {"y": "ü"}]}
     assert list(found["variants"]) == VARIANTS
     for standing in found["variants"].values():
-        assert set(standing) == {"impressions", "rewards", "estimate", "low", "high", "index", "left"}
+        assert set(standing) == {"impressions", "rewards", "estimate", "low", "high", "index", "left", "rankings_left"}
         assert (standing["estimate"], standing["low"], standing["high"], standing["left"]) == (None, 0, 1, None)
     assert found["variants"]["ucb1"]["index"] is None
     assert found["variants"]["kl-ucb"]["index"] == 1
@@ -117,7 +124,9 @@ WRONG_FEATURES: list[tuple[Any, int, list[str]]] = [
     ({"a": 10**400}, 422, ["'a' must be"]),
     ({"a": "x" * 201}, 422, ["a category has at most 200 characters"]),
     ({"a" * 101: 1}, 422, ["a feature's key must be"]),
-    ({f"f{n}": 1 for n in range(4)}, 413, ["at most 3 entries, but got 4"]),
+    ({f"f{n}": 1 for n in range(4)}, 413, ["at most 3 fields (max_features), but got 4"]),
+    ({f"f{n}": 1 for n in range(65)}, 413, ["at most 3 fields (max_features), but got 65"]),
+    ({f"f{n}": 1 for n in range(1001)}, 413, ["at most 3 fields (max_features), but got 1001"]),
     ({"a": "x" * 100}, 413, ["at most 100 bytes of JSON (max_features_bytes), but got 108"]),
 ]
 
@@ -130,19 +139,48 @@ def test_features_and_contexts_say_what_is_wrong(api: Api, features: Any, status
     refused(api.send("POST", "/v1/rank", json={"context": features}), status, code, "context", *words)
 
 
+def test_a_raised_limit_of_features_is_in_force() -> None:
+    many = {f"f{number}": 1.0 for number in range(101)}
+    features = NewItemBody.model_validate({"id": "a", "features": many}).features
+    assert described("features", Settings(max_features=101), features) == many == read_features(json.dumps(many))
+    with pytest.raises(ApiError, match=r"at most 100 fields \(max_features\), but got 101"):
+        described("features", Settings(max_features=100), features)
+    Settings(max_features=MOST_KEYS)
+    with pytest.raises(ValidationError, match="max_features"):
+        Settings(max_features=MOST_KEYS + 1)
+
+
 @pytest.mark.parametrize(
     ("group", "status", "words"),
     [
         (["a", "b", "c"], 413, ["`group` must have at most 2 entries, but got 3"]),
-        ("x" * 41, 422, ["`group` must have at most 40 characters"]),
-        ([""], 422, ["group"]),
-        (5, 422, ["group"]),
-        ({"a": 1}, 422, ["group"]),
+        ("x" * 41, 422, ["`group` must have at most 40 characters, but got 41"]),
+        ("", 422, ['`items[0].group` must have at least 1 characters, but got ""']),
+        ([""], 422, ['`items[0].group[0]` must have at least 1 characters, but got ""']),
+        (["a", None], 422, ["`items[0].group[1]` must be text, but got null"]),
+        (5, 422, ["`items[0].group` must be text, or a list, but got 5"]),
+        ({"a": 1}, 422, ['`items[0].group` must be text, or a list, but got {"a":1}']),
     ],
 )
 def test_groups_say_what_is_wrong(api: Api, group: Any, status: int, words: list[str]) -> None:
     code = {422: "invalid", 413: "too_large"}[status]
-    refused(api.send("POST", "/v1/items", json={"items": [{"id": "wrong", "group": group}]}), status, code, *words)
+    response = api.send("POST", "/v1/items", json={"items": [{"id": "wrong", "group": group}]})
+    refused(response, status, code)
+    assert [response.json()["error"]["message"]] == words
+
+
+def test_what_is_wrong_beside_a_group_is_said_too(api: Api) -> None:
+    """Of other fields in their order, and of none by another name than the client's."""
+    items = [{"id": 1, "group": 3}, {"group": "g", "features": {"": 1}, "str": 2}]
+    response = api.send("POST", "/v1/items", json={"items": items[:1]})
+    assert response.json()["error"]["message"] == (
+        "`items[0].id` must be text, but got 1; `items[0].group` must be text, or a list, but got 3"
+    )
+    response = api.send("POST", "/v1/items", json={"items": items[1:]})
+    assert response.json()["error"]["message"] == (
+        '`items[0].id` must be given; a key of `items[0].features` must have at least 1 characters, but got ""; '
+        "`items[0].str` is not known here"
+    )
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ CHECKS = [
 def test_answers_are_as_the_document_has_them(
     case: schemathesis.Case[Any], client: httpx.Client, served: Served
 ) -> None:
-    response = case.call(base_url=served.url)
+    response = case.call(base_url=served.url, timeout=60)
     case.validate_response(response, checks=CHECKS)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import resource
 import socket
@@ -14,6 +15,7 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 import running
 from served import Served, serving
@@ -175,6 +177,45 @@ def test_requests_sent_together_are_answered_each(connect: Connect) -> None:
     connection.send(whole * 5 + whole[:30])
     assert [connection.answer()[0] for _ in range(5)] == [200] * 5
     connection.refused(408, "header_seconds")
+
+
+@pytest.mark.parametrize("more", [(), ("Connection: close",)])
+def test_an_answer_in_one_piece_has_the_headers_of_any_other(connect: Connect, more: tuple[str, ...]) -> None:
+    """Rankings are written past the server's own way to send an answer."""
+    found = []
+    for kind in (b"application/json", b"application/vnd.api+json"):  # the second goes FastAPI's way
+        wanted = request(b'{"k": 3}', "X-Request-Id: mine", *more).replace(b"application/json", kind)
+        connection = connect().send(wanted)
+        status, headers, body = connection.answer()
+        assert (status, len(body), "variant" in json.loads(body)) == (200, int(headers["content-length"]), True)
+        found.append(headers | {"content-length": "", "date": headers["date"][:16]})
+        assert not more or connection.rest() == b""
+    assert found[0] == found[1]
+    assert found[0]["x-request-id"] == "mine"
+    assert "x-content-type-options" in found[0]
+
+
+def test_an_older_client_is_answered_and_let_go(connect: Connect) -> None:
+    connection = connect().send(request(b'{"k": 3}').replace(b"HTTP/1.1", b"HTTP/1.0"))
+    status, headers, body = connection.answer()
+    assert (status, headers["connection"]) == (200, "close")
+    assert "variant" in json.loads(body)
+    assert connection.rest() == b""
+
+
+def test_requests_leave_no_cycles(connect: Connect) -> None:
+    """The collector looks for them seldom."""
+    connection = connect()
+    gc.collect()
+    gc.disable()
+    try:
+        for path in ("/v1/rank", "/nowhere"):
+            for _ in range(50):
+                connection.send(request(b'{"k": 3}', path=path)).answer()
+        left = sum(isinstance(each, RequestResponseCycle) for each in gc.get_objects())
+    finally:
+        gc.enable()
+    assert left < 20  # each open connection has the last of its own
 
 
 def test_an_empty_line_does_not_keep_a_connection_open(connect: Connect) -> None:

@@ -22,17 +22,20 @@ from hellinger.client import Feedback, NewItem
 from hellinger.engine.allocation import Allocation
 from hellinger.engine.drafts import Query
 from hellinger.engine.learning import due
+from hellinger.engine.positions import draft
 from hellinger.engine.specs import canonical, check_new, draws, policy_of
 from hellinger.errors import InputError
 from hellinger.events import Event
 from hellinger.ledger import Ledger, placed
 from hellinger.ledger.calibration import Calibration
 from hellinger.ledger.errors import OutdatedError
+from hellinger.ledger.looks import lacks_of
 from hellinger.ledger.modelled import Modelled, Placing, ShownIn, split_model
 from hellinger.ledger.recovery import SLACK, check, compact, differences, fold, recover, recover_at
 from hellinger.ledger.snapshot import _blocks, decode, encode
 from hellinger.models import regression
 from hellinger.policies import Prior
+from hellinger.serve.learned import learned
 from hellinger.store import open_store
 from ledger_model import START, Log
 from lives import Copy, next_ranking
@@ -312,6 +315,60 @@ def test_what_no_model_can_take_says_nothing() -> None:
     assert copy.desk.ledger.models.of["one"].pool.effects() == []
 
 
+@pytest.mark.parametrize("counted", [True, False])
+def test_what_is_one_users_own_is_nowhere_but_in_the_log(counted: bool) -> None:
+    """However often they come, and however many impressions are confirmed; of words that many have, nothing is lost."""
+    copy = Copy(Log(), variants={"one": "ucb1"}, seed=1, counted=counted)
+    copy.add(*(f"a{number}" for number in range(6)), features={"topic": "x"})
+    begin(copy, {"one": SPEC})
+    for number in range(60):
+        context = {
+            "email": f"joe{number % 12}@example.org",
+            f"joe{number % 12}": 7.5,
+            "plan": ("free", "paid")[number % 2],
+        }
+        name = copy.rank(4, at=START + number, context=context, user=f"u{number % 12}").event.key
+        copy.flush()
+        request = copy.desk.ledger.requests.find(name)
+        assert request is not None
+        for item in request.items:
+            if not counted:
+                copy.write(copy.desk.sort_seen([(name, item)], START + number).drafts)
+            copy.give(name, item, at=START + number)
+            copy.flush()
+    copy.check(START + 60)
+    ledger = copy.desk.ledger
+    (model,) = ledger.models
+    assert model.pool.encoders()[0].names == ["plan=free", "plan=paid"]
+    kept = b"".join(encode(ledger)) + model.encode()[1]
+    assert b"joe" not in kept
+    assert "joe" not in repr(model.pool._modelled.regression.state())
+    assert "joe" not in repr(learned(ledger, ["one"], {}))
+    again = decode(encode(ledger))
+    for each in (ledger, again):
+        fold(each, [], copy.log.thread)
+    assert differences(again, ledger) == []
+
+
+def test_without_users_rankings_are_told_apart() -> None:
+    """One of twenty items is one, whether shown at once or confirmed item by item."""
+    for counted in (True, False):
+        copy = Copy(Log(), variants={"one": "ucb1"}, seed=1, counted=counted)
+        copy.add(*(f"a{number}" for number in range(6)))
+        begin(copy, {"one": SPEC})
+        for number in range(5):
+            (model,) = copy.desk.ledger.models
+            assert not len(model.pool.encoders()[0])
+            name = copy.rank(6, at=START + number, context={"plan": "free"}).event.key
+            copy.flush()
+            if not counted:
+                for item in [f"a{number}" for number in range(6)]:
+                    copy.write(copy.desk.sort_seen([(name, item)], START + number).drafts)
+                    copy.flush()
+        assert model.pool.encoders()[0].names == ["plan=free"]
+        copy.check(START + 5)
+
+
 # Over HTTP ---------------------------------------------------------------------------------------------
 
 
@@ -328,7 +385,7 @@ def test_a_variant_with_a_model_over_http(served: Served) -> None:
         rng = random.Random(2)
         for number in range(120):
             likes, topic = rng.choice([("s", 0), ("a", 1)])
-            ranking = client.rank(4, context={"likes": likes, "secret": f"s{number % 3}"}, segment="web")
+            ranking = client.rank(4, context={"likes": likes, "secret": f"s{number}"}, segment="web")
             good = [name for name in ranking.ids if int(name[1:]) % 2 == topic]
             if good:
                 client.feedback(Feedback(ranking.ranking_id, name) for name in good)
@@ -345,7 +402,7 @@ def test_a_variant_with_a_model_over_http(served: Served) -> None:
         assert effects["likes=s × topic=sport"]["effect"] > 0 > effects["likes=s × topic=art"]["effect"]
         assert model["behind"] >= 0
         assert model["columns"] == {
-            "people": {"used": 5, "most": 16, "left_out": []},
+            "people": {"used": 2, "most": 16, "left_out": []},
             "items": {"used": 2, "most": 32, "left_out": []},
         }
         assert 'hellinger_model_behind{variant="personal"}' in http.get("/metrics").text
@@ -368,9 +425,9 @@ def test_learning_from_all_after_learning_from_its_own() -> None:
     made = [life.rank(2, at=START + number, context=OLD) for number in range(20)]
     life.flush()
     begin(life, {"one": SPEC, "two": "ucb1"}, "shared")
-    for draft in made:
-        for item in draft.fields["items"]:
-            life.give(draft.event.key, item, at=START + 30)
+    for ranking in made:
+        for item in ranking.fields["items"]:
+            life.give(ranking.event.key, item, at=START + 30)
     life.flush()
     life.check(START + 40)
     assert life.desk.ledger.models.of["one"].pool.rounds == life.desk.ledger.rounds(variants=["one", "two"])
@@ -459,7 +516,7 @@ def other_edition(about: dict[str, Any], data: bytes) -> bytes:
 
 
 def other_format(about: dict[str, Any], data: bytes) -> bytes:
-    body = re.sub(rb'"format": \d', b'"format": 0', data[:-32], count=1)
+    body = re.sub(rb'"format": \d+', b'"format": 99', data[:-32], count=1)
     return body + hashlib.blake2b(body, digest_size=32).digest()
 
 
@@ -507,17 +564,115 @@ def test_contexts_leave_with_their_rankings(copy: Copy, tmp_path: Path) -> None:
         assert check(store) == []
 
 
+# Where it was shown -------------------------------------------------------------------------------------
+
+
+def said(copy: Copy, at: int = START) -> None:
+    """Let the log have the setting ``positions``, as a service does when it starts."""
+    copy.write(copy.desk.say_positions(at))
+    copy.flush()
+
+
+def counts_by(copy: Copy, variant: str, worth: list[float] | None) -> None:
+    """A model's counts are the ledger's, with every impression worth what the curve in force says."""
+    ledger, model = copy.desk.ledger, copy.desk.ledger.models.of[variant]
+    model.catch_up()
+    lacks = None if worth is None else lacks_of(worth)
+    sources = ledger.sources(variant, shared=model.shared)
+    slots = ledger.catalogue.find(np.array(sorted(model.members)))
+    n, s = ledger.sums(slots, variants=sources, lacks=lacks)
+    stats = [model.pool.stats(since) for since in sorted(model.members)]
+    assert [[each.impressions, each.rewards] for each in stats] == np.stack([n, s], axis=1).tolist()
+    assert model.pool.rounds == ledger.rounds(variants=sources, lacks=lacks)
+
+
 def test_a_model_and_its_prior_count_impressions_alike() -> None:
-    """A model counts an impression as one, wherever it was: so does what its prior is fitted to."""
+    """By what the log says of positions, and not by a replica's own setting: all have the same model."""
     life = Copy(Log(), variants={"one": "cold-start"}, seed=1, positions=[1.0, 0.5, 0.25])
     life.add(*(f"i{number}" for number in range(20)))
     begin(life, {"one": SPEC, "two": "cold-start"})
     for number in range(200):
         life.rank(3, at=START + number)
+        if number == 100:
+            life.flush()
+            counts_by(life, "one", None)
+            said(life)
     life.flush()
+    counts_by(life, "one", [1.0, 0.5, 0.25])
     fits = {wanted.variant: wanted for wanted in due(life.desk.state)}
-    assert fits["one"].lacks is None
-    assert fits["two"].lacks is not None
+    for fit in fits.values():
+        assert fit.lacks is not None
+        assert fit.lacks.tolist() == lacks_of([1.0, 0.5, 0.25]).tolist()
+    life.check(START + 200)
+
+
+def test_the_log_has_the_setting_once_and_the_last_to_start_has_its_way() -> None:
+    log = Log()
+    one, two = (Copy(log, seed=seed, positions=how) for seed, how in enumerate(["none", (1.0, 0.5)]))
+    for copy, setting in ((one, "none"), (two, [1.0, 0.5]), (one, [1.0, 0.5]), (two, [1.0, 0.5])):
+        copy.flush()
+        said(copy)
+        assert copy.desk.ledger.curve[1]["setting"] == setting
+    assert [event.kind for event in log.events] == ["positions", "positions"]
+    # another curve leaves the setting as it is
+    two.write([draft({(0, 4): [90.0, 30.0, 20.0, 10.0]}, two.desk.ledger.curve, START)])
+    two.flush()
+    assert two.desk.ledger.curve[1]["setting"] == [1.0, 0.5]
+    assert two.desk.ledger.worth.of(3).tolist() == [1.0, 0.5, 0.5]
+    two.check()
+    usual = Copy(Log())
+    said(usual)
+    assert usual.log.events == []
+
+
+def test_another_curve_counts_what_a_model_has_learned_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All at once or some items at a time; what items were shown counts by it, what people like stays."""
+    monkeypatch.setattr("hellinger.ledger.modelled.REFRESHED", 5)
+    copy = lived()
+    copy.check(START + 150)
+    model, ledger = copy.desk.ledger.models.of["one"], copy.desk.ledger
+    items = sorted(model.members)
+    means, effects = model.pool.predict(items)[0], model.pool.effects()
+    counts_by(copy, "one", None)
+    copy.write([draft({(0, 3): [900.0, 90.0, 30.0]}, ledger.curve, START + 150)])
+    copy.flush()
+    counts_by(copy, "one", ledger.curve[1]["worth"])
+    assert model.pool.effects() == effects
+    n, _ = ledger.sums(ledger.catalogue.find(np.array(items)), variants=["one"])
+    shown = n > 0
+    ratio = np.array([model.pool.stats(since).impressions for since in items])[shown] / n[shown]
+    rise = (model.pool.predict(items)[0] / means)[shown]
+    assert ratio.min() < 0.5  # one that was always at the head has 1
+    assert np.median(rise[ratio < 1]) > 1.1
+    copy.check(START + 150)
+    whole = Ledger()
+    fold(whole, copy.log.events, copy.log.thread)
+    assert differences(whole, ledger) == []
+
+
+def test_positions_of_a_life_are_learned_by_their_worth() -> None:
+    """What a model predicts at a position is less where it is looked at less, and so it was observed."""
+    copy = Copy(Log(), variants={"one": "ucb1"}, seed=1, positions=(1.0, 0.1))
+    copy.add(*"ab")
+    begin(copy, {"one": SPEC})
+    said(copy)
+    rng = random.Random(3)
+    for number in range(400):
+        ranking = copy.rank(2, at=START + number, context=rng.choice([YOUNG, OLD]))
+        copy.flush()
+        for item, looks in zip(ranking.fields["items"], (0.5, 0.05), strict=True):
+            if rng.random() < looks:
+                copy.give(ranking.event.key, item, at=START + number)
+    copy.flush()
+    copy.check(START + 400)
+    counts_by(copy, "one", [1.0, 0.1])
+    model = copy.desk.ledger.models.of["one"]
+    for context in (YOUNG, OLD):
+        means, _ = model.pool.predict(sorted(model.members), context=context)
+        assert means == pytest.approx([0.5, 0.5], abs=0.15)
+    predicted, n, s = model.calibration.table.sum(axis=0)
+    assert n == 800
+    assert s / 1.3 < predicted < 1.3 * s
 
 
 # Compilation --------------------------------------------------------------------------------------------
@@ -552,12 +707,14 @@ for number in range(300):
     model.observe(shown, 1.0, 0.0, about, where)
     model.observe(shown[:1], 0.0, 1.0, about, where._replace(positions=[0]))
     model.observe(shown, np.full(5, 3.0), np.zeros(5), None)
+    model.observe(shown, np.full(5, 0.3), 0.0, about, where._replace(name="s%%d" %% number))
     model.catch_up()
     model.pool.pick(5, context={"age": 3.0, "new": "x"} if number %% 2 else None, count=False, seed=number)
     if number %% 60 == 20:
         model.remove(10 + number)
         model.hide(11 + number, True)
         model.set_prior(Prior(2.0, 50.0, 100.0).state())
+        model.recount(np.array(sorted(model.members)), np.full(len(model.members), 2.5), 900.0)
     model.catch_up()
 model.pool.pick(5, context={}, tags=["t"], exclude=[40], among=[41, 43, 44, 40], count=False)
 model.pool.pick(500, context={"age": 1}, count=False)

@@ -21,10 +21,13 @@ from hellinger.engine.picture import Arranged, pictures
 from hellinger.engine.pools import Pools
 from hellinger.engine.service import Service
 from hellinger.engine.settings import Settings
+from hellinger.events import now
 from hellinger.experiment import Pages, Phase, Totals, readout
 from hellinger.experiment.readout import readout_steps
 from hellinger.ledger import DELETED, Catalogue, Ledger
 from hellinger.policies import Prior
+from hellinger.policies.segments import SegmentLaw
+from hellinger.pool._within import Touched, Within
 from hellinger.serve import history, listing, standing
 from hellinger.store import open_store
 
@@ -267,12 +270,41 @@ def test_a_history_is_read_in_small_blocks(settings: Settings, monkeypatch: pyte
         assert history.history(store, "item-0007", 8, last) == answer
 
 
+def test_items_that_expire_together_are_logged_a_part_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A ranking that is made meanwhile is written after one part of them, not after the last."""
+    monkeypatch.setattr("hellinger.engine.dates.TO_LOG", 10)
+    waited: list[int] = []
+
+    async def story(service: Service) -> None:
+        journal, write = service.journal, service.journal.write
+
+        def noting(drafts: Any, **how: Any) -> Any:
+            if drafts and drafts[0].event.kind == "state":
+                waited.append(journal.waiting)
+            return write(drafts, **how)
+
+        monkeypatch.setattr(journal, "write", noting)
+        soon = now() + 300
+        many: list[dict[str, Any]] = [
+            {"id": f"new-{n}", "tags": [], "expires_at": soon, "metadata": None} for n in range(200)
+        ]
+        await service.describe(many)
+        while service.desk.ledger.catalogue.live or len(waited) < 20:
+            await asyncio.sleep(0.01)
+        assert waited == [0] * 20
+
+    run(Settings(database=f"sqlite:///{tmp_path}/log.db", seed=1, variants={"a": "ucb1"}), story)
+
+
 @pytest.mark.parametrize("key", [None, "mine"], ids=["unnamed", "named"])
 def test_a_ranking_does_not_wait_until_what_the_log_had_before_is_applied(
     key: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It counts from when the log has it, and its feedback finds it; in the end memory is what the log says."""
     monkeypatch.setattr(journal, "SLICE", 10)
+    monkeypatch.setattr("hellinger.engine.service.PART", 3000)
 
     async def story(service: Service) -> None:
         many: list[dict[str, Any]] = [
@@ -303,45 +335,18 @@ def test_a_ranking_does_not_wait_until_what_the_log_had_before_is_applied(
     run(Settings(database=f"sqlite:///{tmp_path}/log.db", seed=1, variants={"a": "ucb1", "b": "kl-ucb"}), story)
 
 
-def test_a_segment_with_much_to_look_up_is_ranked_by_all_traffic(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rankings of many segments do not wait for one pool after the other; the background catches up."""
-    monkeypatch.setattr(pools, "SLICE", 20)
-    monkeypatch.setattr(pools, "MANY", 50)
-    ledger = Ledger()
-    desk = Desk(ledger, {"a": "ucb1"}, enough=1, seed=1)
-    places = itertools.count(1)
-
-    def commit(*drafts: Draft) -> None:
-        desk.commit_own([(next(places), draft) for draft in drafts])
-
-    items: list[dict[str, Any]] = [
-        {"id": f"item-{n}", "tags": [], "expires_at": None, "metadata": None} for n in range(200)
-    ]
-    commit(*desk.describe(items, 0))
-    rows = [{"item": f"item-{n}", "impressions": 9.0, "rewards": 1.0, "from": None, "to": None} for n in range(200)]
-    fields = {"batch": "b", "variant": "a", "segment": "x", "rows": rows}
-    commit(Draft.of("import/b", "import", 0, fields))
-    looked: list[int] = []
-    place = Pools._place
-
-    def noting(self: Pools, variant: str, segment: str, slots: Any, described: set[int]) -> None:
-        looked.append(slots.size)
-        place(self, variant, segment, slots, described)
-
-    monkeypatch.setattr(Pools, "_place", noting)
-    whole, own = desk.pools.of("a"), desk.pools.deciding("a", "x")
-    assert own is whole
-    assert sum(looked) == 200, "the pool of all traffic alone"
-    looked.clear()
-    for _ in desk.pools.catch_up():
-        pass
-    assert sum(looked) == 200
-    assert max(looked) <= 20
-    assert desk.pools.deciding("a", "x") is not whole
-    looked.clear()
-    commit(*desk.describe([item | {"tags": ["t"]} for item in items[:10]], 0))
-    assert desk.pools.deciding("a", "x") is not whole, "few are looked up at once"
-    assert looked == [10, 10]
+def test_few_that_come_again_and_again_do_not_keep_many_from_their_turn() -> None:
+    """A segment that is ranked for between all slices: what it shows is looked up, and so is all that there was."""
+    derived = pools._Derived(hellinger.Pool("ucb1"))
+    derived.expect(np.arange(200, dtype=np.int64))
+    taken: set[int] = set()
+    for _ in range(200 // 15 + 1):
+        derived.expect(np.arange(1000, 1005, dtype=np.int64))
+        slots, _ = derived.take(20)
+        assert slots.size <= 20
+        taken.update(slots.tolist())
+    assert taken == {*range(200), *range(1000, 1005)}
+    assert derived.number < 20
 
 
 def test_what_is_to_be_looked_up_again_is_remembered_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -378,6 +383,9 @@ def test_priors_that_are_due_are_found_without_looking_items_up() -> None:
     assert desk.pools._of["a", ""].number == 1
 
 
+GROUPS = 7
+
+
 def _filled(monkeypatch: pytest.MonkeyPatch, **settings: Any) -> tuple[Desk, Any]:
     """A desk with 200 items of groups and with counts, where 50 are many and 20 a slice; and what commits drafts."""
     monkeypatch.setattr(pools, "SLICE", 20)
@@ -391,10 +399,11 @@ def _filled(monkeypatch: pytest.MonkeyPatch, **settings: Any) -> tuple[Desk, Any
         desk.commit_own([(next(places), draft) for draft in drafts])
 
     items: list[dict[str, Any]] = [
-        {"id": f"item-{n}", "tags": [], "expires_at": None, "metadata": None, "group": [f"g{n % 7}"]}
+        {"id": f"item-{n}", "tags": [], "expires_at": None, "metadata": None, "group": [f"g{n % GROUPS}"]}
         for n in range(200)
     ]
     commit(*desk.describe(items, 0))
+    desk.finish()
     for at in range(30):
         made = desk.rank(Query(20), at)
         commit(made)
@@ -440,6 +449,83 @@ def test_a_new_prior_takes_effect_in_slices(monkeypatch: pytest.MonkeyPatch) -> 
         for derived in desk.pools._of.values():
             derived.pool.rounds = desk.pools._rounds("a")
         _same(desk)
+
+
+def test_what_is_learned_of_segments_takes_effect_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A segment's pool looks few items up at once, where a law is new and where it has missed what was touched."""
+    desk, commit = _filled(monkeypatch)
+    monkeypatch.setattr(pools, "TOUCHED", 20)
+    rows = [{"item": f"item-{n}", "impressions": 9.0, "rewards": n % 3, "from": None, "to": None} for n in range(200)]
+    commit(Draft.of("import/b", "import", 0, {"batch": "b", "variant": "a", "segment": "x", "rows": rows}))
+    law = SegmentLaw(0.2, 20.0, 1.0, (("x", 0.5),))
+    most = 20 + 200 // GROUPS + 1  # what was touched together, a group at most, is not torn apart
+    looked: list[int] = []
+    revise = Within.revise
+
+    def noting(self: Within, store: Any, slots: Any, nodes: Any = None) -> None:
+        looked.append(slots.size)
+        revise(self, store, slots, nodes)
+
+    monkeypatch.setattr(Within, "revise", noting)
+
+    def learn(law: SegmentLaw, a: float) -> None:
+        after = desk.ledger.prior_place("a")
+        fields = {"variant": "a", "segment": "", "after": after, "rounds": 600.0, "curve": 0, "writer": "0"}
+        fields |= {"prior": Prior(a, 40.0, 1.0, 300.0, (0.5,)).state(), "segments": law.state()}
+        commit(Draft.of(f"prior/a//{after}", "prior", 100, fields))
+
+    def settled() -> None:
+        whole = desk.pools.of("a")
+        for _ in desk.pools.catch_up():
+            made = desk.rank(Query(5, segment="x"), 101)
+            commit(made)
+        assert desk.pools.deciding("a", "x") is not whole
+        _same(desk)
+
+    learn(law, 2.0)
+    settled()  # the segment's pool is made
+    looked.clear()
+    learn(law._replace(variance=2.0), 2.0)
+    assert desk.pools.deciding("a", "x") is desk.pools.of("a"), "all traffic's pool ranks meanwhile"
+    assert sum(looked) < 200
+    settled()
+    assert sum(looked) >= 200
+    assert max(looked) <= most
+    looked.clear()
+    whole = desk.pools.of("a")
+    with monkeypatch.context() as small:
+        small.setattr(whole._members.touched, "most", 30)
+        learn(law._replace(variance=2.0), 3.0)
+        whole.settle()  # moves most items of all traffic
+    settled()
+    assert sum(looked) >= 200, "it has missed what was touched"
+    assert max(looked) <= most
+
+
+def test_a_class_of_a_large_group_is_noted_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its items are others for the pools of segments, and very many may be."""
+    monkeypatch.setattr("hellinger.pool._membership.CROWD", 50)
+    monkeypatch.setattr("hellinger.pool._membership._HEARD", 1)
+    pool = hellinger.Pool[int]("cold-start", learn="given")
+    pool.bound_work(1000)
+    pool.add(range(200), group="g")
+    pool.add(range(200, 300), group="h")
+    pool.prior = Prior(2.0, 40.0, 1.0, 300.0, (0.5,))
+    pool.settle()
+    touched = Touched()
+    pool._members.watch(pool._store, touched)
+    pool.settle()
+    before = touched.end
+    pool.set_counts(range(50), [1000] * 50, [400] * 50)
+    assert pool.unsettled == 300
+    noted = [sum(part.size for part in touched.parts[before:])]
+    while pool.unsettled:
+        pool.settle(20)
+        noted.append(sum(part.size for part in touched.parts[before:]))
+    assert noted[0] < 200
+    assert max(np.diff(noted)) <= 20
+    keys, _ = touched.since(before, 1000)
+    assert set(keys.tolist()) >= set(range(200))
 
 
 def test_a_new_curve_of_positions_takes_effect_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:

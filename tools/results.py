@@ -1,11 +1,8 @@
 """``make results``: run every command that documents take numbers from, each into ``docs/results/NAME.json``.
 
 ``make results ONLY="pool service"`` runs some. What takes an hour is run only where it is named: ``soak``,
-``coldstart``; so are ``ads``, ``contextual``, ``filtering``, ``groups`` and ``replay``, which need data that are not
-part of this repository (``ADS=ads_ctr.csv``, ``DATA=data``). Times are worth publishing from a machine that does
-nothing else meanwhile. Then ``make figures``.
 ``coldstart``; so are ``evaluate_file``, which writes twenty million rows twice, and ``ads``, ``contextual``,
-``filtering`` and ``groups``, which need data that are not part of this repository (``ADS=ads_ctr.csv``,
+``filtering``, ``groups`` and ``replay``, which need data that are not part of this repository (``ADS=ads_ctr.csv``,
 ``DATA=data``). Times are worth publishing from a machine that does nothing else meanwhile. Then ``make figures``.
 """
 
@@ -39,7 +36,8 @@ COMMANDS = {
     "pool": Command("pool.py", 4),
     "models": Command("models.py", 2),
     "features": Command("features.py --parts made-up --seeds 3", 5),
-    "service": Command("service.py", 10),
+    "service": Command("service.py --sizes 10000 --batches 300", 4),
+    "service_million": Command("service.py --flat", 4),
     "workers": Command("workers.py", 2),
     "startup": Command("startup.py", 4),
     "catchup": Command("catchup.py", 3),
@@ -50,6 +48,7 @@ COMMANDS = {
     "constant": Command("constant.py", 1),
     "bounded": Command("bounded.py", 2),
     "positions": Command("positions.py", 4),
+    "positions_model": Command("positions.py --model", 15),
     "segments": Command("segments.py --seeds 12", 8),
     "leaderboard": Command("leaderboard.py", 2),
     "reproduction": Command("reproduction.py", 6),
@@ -68,10 +67,12 @@ COMMANDS = {
     "ads": Command(f"ads.py {os.environ.get('ADS', 'ads_ctr.csv')}", 5, named=True),
     "limit": Command("limit.py --seeds 3", 12),
     "lifetimes": Command("lifetimes.py", 4),
+    "dates": Command("dates.py", 20),
     "identify": Command("identify.py", 2),
     "identify_published": Command("identify.py --published --runs 100", 1),
     "changing": Command("changing.py --runs 40", 3),
     "coldstart": Command("coldstart.py --seeds 3", 15, named=True),
+    "contextual_times": Command("contextual.py --times", 5, named=True),
     "contextual": Command(f"contextual.py --data {os.environ.get('DATA', 'data')} --runs 3", 60, named=True),
     "groups": Command(f"groups.py --seeds 32 --items 0 --data {os.environ.get('DATA', 'data')}", 4, named=True),
     "groups_speed": Command("groups.py --impressions --items 1000000", 2),

@@ -20,7 +20,9 @@ from hellinger.policies import Prior, fit_prior, next_fit
 __all__ = ["Arm", "Bandit", "checked_rewards", "listed_arms", "numbered", "positions_of"]
 
 Arm = int | str
-_FORMAT = 3
+_FORMAT = 4
+_PLAIN = 3
+"""An older format, which is read where there is no model."""
 
 
 class Bandit:
@@ -318,7 +320,8 @@ class Bandit:
     ) -> Self:
         """Return the bandit that gave it; ``family``, ``policy``, ``model`` are needed where its own have no spec."""
         try:
-            require(state["format"] == _FORMAT, f"format == {_FORMAT}", format=state["format"])
+            known = state["format"] == _FORMAT or (state["format"] == _PLAIN and state["model"] is None)
+            require(known, f"format == {_FORMAT}", format=state["format"])
             given = state["policy"] if policy is None else policies.policy(policy, family=family)
             bandit = cls(given, state["arms"], family=family or state["family"], ties=state["ties"])
             same = bandit.policy.spec == state["policy"]
@@ -396,5 +399,5 @@ def checked_rewards(family: families.Family, rewards: npt.ArrayLike, arms: int) 
     low, high = family.mean_bounds
     wrong = ~((found >= low) & (found <= high) & np.isfinite(found))
     if wrong.any():
-        raise InputError(f"`{low:g} <= reward <= {high:g}` must hold for {family}, but got {found[wrong][0]!r}")
+        raise InputError(f"`{low:g} <= reward <= {high:g}` must hold for {family}, but got {float(found[wrong][0])!r}")
     return found

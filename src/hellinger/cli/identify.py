@@ -27,17 +27,23 @@ def identify(
         str, typer.Option(help="True means: '0.5,0.4', a law 'beta(1.6,100)x20', or a file.")
     ] = "0.3,0.21,0.2,0.19,0.18",
     best: Annotated[int, typer.Option(help="How many arms are wanted.", parser=whole(1))] = 1,
-    delta: Annotated[float, typer.Option(help="Probability with which the answer may be wrong.")] = 0.05,
+    delta: Annotated[
+        float | None,
+        typer.Option(help=f"Probability with which the answer may be wrong; {experiment.DELTA} if not given."),
+    ] = None,
     epsilon: Annotated[float, typer.Option(help="An arm so much below the best is good enough.")] = 0.0,
     balls: Annotated[
-        str, typer.Option(help="Confidence intervals: kl, hellinger, gaussian.")
-    ] = "kl,hellinger,gaussian",
+        str | None, typer.Option(help="Confidence intervals: kl, hellinger, gaussian; all three if not given.")
+    ] = None,
     rates: Annotated[
         str | None,
         typer.Option(help="Their widths: beta, mixture, kl-lucb, lucb1. The tightest that holds if not given."),
     ] = None,
     budget: Annotated[
-        int | None, typer.Option(help="Instead of delta: samples of a run, by accepts and rejects.", parser=whole(1))
+        int | None,
+        typer.Option(
+            help="Instead of delta, balls and rates: samples of a run, by accepts and rejects.", parser=whole(1)
+        ),
     ] = None,
     family: Annotated[str, typer.Option(help="What rewards are.")] = "bernoulli",
     runs: Annotated[int, typer.Option(help="Repetitions.", parser=whole(1, 10**7))] = 1000,
@@ -60,8 +66,8 @@ def identify(
             best=best,
             delta=delta,
             epsilon=epsilon,
-            balls=split_specs(balls),
-            rates=[None] if rates is None else split_specs(rates),
+            balls=None if balls is None else split_specs(balls),
+            rates=None if rates is None else split_specs(rates),
             budget=budget,
             family=family,
             runs=runs,
@@ -71,10 +77,10 @@ def identify(
             workers=workers,
             progress=progress,
         )
-    lower = None
+    lower, sure = None, experiment.DELTA if delta is None else delta
     if budget is None and epsilon == 0.0:
         problem = Problem.make(means, family, seed=seed)
-        lower = theory.least_samples(problem.means, best=best, delta=delta, family=problem.family)
+        lower = theory.least_samples(problem.means, best=best, delta=sure, family=problem.family)
     if plot is not None:
         from hellinger import figures
 
@@ -93,4 +99,4 @@ def identify(
         table.add_row(r.method, f"{r.samples:,.0f}", width, ratio, wrong, f"{r.unfinished:,}" if r.unfinished else "")
     console.print(table)
     if lower is not None:
-        console.print(f"no method with confidence {1 - delta:g} needs fewer than {lower:,.0f} samples", highlight=False)
+        console.print(f"no method with confidence {1 - sure:g} needs fewer than {lower:,.0f} samples", highlight=False)

@@ -204,12 +204,14 @@ class Standing:
     estimate: float | None = None
     low: float | None = None
     high: float | None = None
+    rankings_left: float | None = None
+    """Rankings that it is expected to have left until it expires, where its index is by that."""
 
     @classmethod
     def of(cls, raw: Mapping[str, Any]) -> Standing:
         """The answer as it came."""
         index = raw["index"] if "index" in raw else raw.get("score")
-        rest = {name: raw.get(name) for name in ("left", "estimate", "low", "high")}
+        rest = {name: raw.get(name) for name in ("left", "estimate", "low", "high", "rankings_left")}
         return cls(raw["impressions"], raw["rewards"], index, **rest)
 
 

@@ -127,7 +127,7 @@ def _path(item: str, what: str = "") -> str:
 
 
 def add_items(items: Iterable[NewItem | str]) -> Call[Added]:
-    """Add items, or change those whose id is known. All or none."""
+    """Add items, or change those whose id is known; none where one of them is refused."""
     rows = []
     for each in items:
         item = NewItem(each) if isinstance(each, str) else each

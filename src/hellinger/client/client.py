@@ -165,7 +165,7 @@ class Client:
     live = _blocking(calls.live)
 
     def add_items(self, items: Iterable[NewItem | str]) -> Added:
-        """Add items, or change those whose id is known; some thousands at a time, each time all or none."""
+        """Add items, or change those whose id is known; some thousands at a time, none where one is refused."""
         added = updated = unchanged = 0
         for some in _batches(items):
             answer = self.send(calls.add_items(some))
@@ -340,7 +340,7 @@ class AsyncClient:
     live = _awaited(calls.live)
 
     async def add_items(self, items: Iterable[NewItem | str]) -> Added:
-        """Add items, or change those whose id is known; some thousands at a time, each time all or none."""
+        """Add items, or change those whose id is known; some thousands at a time, none where one is refused."""
         added = updated = unchanged = 0
         for some in _batches(items):
             answer = await self.send(calls.add_items(some))

@@ -45,6 +45,7 @@ async def portrait(service: Service) -> AsyncIterator[bytes]:
         "enough": settings.segment_enough,
         "segment_bytes": settings.segment_mb << 20,
         "positions": settings.positions,
+        "lifetimes": settings.lifetimes,
         "leaving": list(desk.leaving),
         "totals": desk.ledger.series.totals,
         "items": len(desk.ledger.catalogue),
@@ -188,6 +189,7 @@ def _state(ledger: Ledger, rules: Mapping[str, Any], part: Mapping[str, Any]) ->
         enough=rules["enough"],
         segment_bytes=rules.get("segment_bytes", SEGMENT_BYTES),
         positions=rules.get("positions", "none"),
+        lifetimes=rules.get("lifetimes", False),
         leaving=Leaving(*rules["leaving"]),
     )
     for each in part["pending"]:

@@ -46,7 +46,7 @@ class Dates:
     def _begin(self) -> None:
         """Look up the dates of all items."""
         slots = np.flatnonzero(self._catalogue["state"][: len(self._catalogue.ids)] == SHOWN)
-        self._heap = list(self._dues(slots[np.argsort(self._due(slots), kind="stable")]))
+        self._heap = list(self._dues(slots[np.argsort(self.ends(slots), kind="stable")]))
 
     def expired(self, slots: Slots) -> npt.NDArray[np.bool_]:
         """Which of these items have expired, though the log still says that they are shown."""
@@ -67,6 +67,11 @@ class Dates:
         if len(self._heap) > 2 * self._catalogue.live + SPARE:  # of items deleted long before their date
             self._begin()
 
+    @property
+    def known(self) -> bool:
+        """Whether there is an item that ever expires."""
+        return bool(self._heap)
+
     def due(self, at: int) -> bool:
         """Whether an item may expire by this time."""
         return bool(self._heap) and self._heap[0][0] <= at
@@ -77,7 +82,7 @@ class Dates:
         while self.due(at) and len(entries) < MOST:
             entries.append(heapq.heappop(self._heap))
         dues, slots = np.array(entries, np.int64).reshape(-1, 2).T
-        current = (self._catalogue["state"][slots] == SHOWN) & ~self.expired(slots) & (self._due(slots) == dues)
+        current = (self._catalogue["state"][slots] == SHOWN) & ~self.expired(slots) & (self.ends(slots) == dues)
         fresh: Slots = np.unique(slots[current])
         self._expired[fresh] = True
         self._unlogged.update(dict.fromkeys(fresh.tolist()))
@@ -90,7 +95,7 @@ class Dates:
             del self._unlogged[slot]
         return some
 
-    def _due(self, slots: Slots) -> Slots:
+    def ends(self, slots: Slots) -> Slots:
         """When each of these items expires; 0 for never."""
         dues: Slots = self._catalogue["expires_at"][slots]
         if self._age is None:
@@ -100,7 +105,7 @@ class Dates:
 
     def _dues(self, slots: Slots) -> Iterable[tuple[int, int]]:
         """When these items expire, those that ever do."""
-        dues = self._due(slots)
+        dues = self.ends(slots)
         some = np.flatnonzero(dues)
         pairs: Iterator[tuple[int, int]] = zip(dues[some].tolist(), slots[some].tolist(), strict=True)
         return pairs

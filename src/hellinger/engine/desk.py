@@ -16,6 +16,7 @@ import numpy as np
 import orjson
 
 from hellinger.engine import learning as learned
+from hellinger.engine import lifetimes as lives
 from hellinger.engine import positions as places
 from hellinger.engine.drafts import WRITER, Draft, DraftRow, FeedbackRow, Query, Sorted, item_draft, state_draft
 from hellinger.engine.draws import Draws
@@ -31,7 +32,7 @@ from hellinger.events import Logged, new_request, new_token
 from hellinger.experiment import Split
 from hellinger.ledger import MAIN, Floats, Ledger, Request, UnknownKindError, placed
 from hellinger.ledger.ledger import Placed
-from hellinger.ledger.looks import ties_of
+from hellinger.ledger.looks import Setting, ties_of
 from hellinger.ledger.modelled import Modelled
 from hellinger.pool import Leaving
 from hellinger.pool.rows import plain
@@ -79,6 +80,8 @@ class Desk:
     positions
         What an impression is worth at each position: ``"learned"`` from the log, once known well enough; ``"none"``
         for one each; or figures. Confirmed impressions are worth one each: they were looked at.
+    lifetimes
+        Whether policies that can use it know how long items have left until they expire, by the traffic there was.
     seed
         With the state it fixes the choice of variants, the rankings drawn, and the order of ties.
     """
@@ -98,7 +101,8 @@ class Desk:
         random_share: float = 0.0,
         exploring: Exploring = PLAIN,
         forget_after: int | None = None,
-        positions: places.Setting = "learned",
+        positions: Setting = "learned",
+        lifetimes: bool = False,
         seed: int | None = None,
         enough: float | None = None,
         segment_bytes: int = SEGMENT_BYTES,
@@ -116,7 +120,10 @@ class Desk:
         self.seed = secrets.randbits(64) if seed is None else seed
         self.leaving = (leaving or Leaving()).check()
         self.positions = positions
-        self._rules = counted, random_share, exploring, window, self.weights, enough, leaving, positions
+        self.lifetimes = lifetimes
+        self._said = False
+        """Whether the log has had that setting."""
+        self._rules = counted, random_share, exploring, window, self.weights, enough, leaving, positions, lifetimes
         split = split or Split(dict.fromkeys(variants, 1.0))
         self._salt = split.salt
         self._first = {
@@ -138,6 +145,7 @@ class Desk:
             segment_bytes=segment_bytes,
             leaving=leaving,
             positions=positions,
+            lifetimes=lifetimes,
         )
         self.segments = set(ledger.segments)
         """Segments that have been asked for."""
@@ -296,7 +304,9 @@ class Desk:
             "counted": self.counted,
             "phase": phase,
             "zoned": True,
-            "since": ledger.catalogue["since"][chosen].tolist() if chosen else [],  # after what many have in common
+            "since": ledger.catalogue["since"].take(chosen).tolist()
+            if chosen
+            else [],  # after what many have in common
             "user": query.user,
             "placement": query.placement,
             "unit": unit,
@@ -305,7 +315,7 @@ class Desk:
             "scores": scores,
         }
         _for_evaluation(fields, query, propensities, tied, eligible, given)
-        if ties := ties_of(fields):
+        if ties := ties_of(fields, falling=not explores):
             fields["ties"] = ties
         if query.context:
             fields["context"] = query.context
@@ -326,6 +336,7 @@ class Desk:
                 phase=phase,
                 unit=unit,
                 context=orjson.dumps(query.context).decode() if query.context else None,
+                user=query.user,
                 zoned=True,
                 ties=ties,
             )
@@ -486,11 +497,31 @@ class Desk:
             self.pools.sweep()
 
     def learn(self, at: int) -> list[Draft]:
-        """Drafts of priors that are due to be fitted anew, and of how much positions are looked at."""
-        drafts = [learned.fit(wanted, at) for wanted in learned.due(self.state)]
-        if places.due(self.ledger):
+        """Drafts of priors that are due to be fitted anew, of how much positions are looked at, and of the traffic."""
+        drafts = [*self.note_pace(at), *(learned.fit(wanted, at) for wanted in learned.due(self.state))]
+        said = self.say_positions(at)
+        if places.due(self.ledger) and not said:  # both would follow the same curve
             drafts.append(places.draft(self.ledger.looks.rewards, self.ledger.curve, at))
-        return drafts
+        return [*drafts, *said]
+
+    def say_positions(self, at: int) -> list[Draft]:
+        """A draft that lets the log have the setting ``positions``, by which models count impressions.
+
+        Until the log has had it once: of replicas whose settings differ, the last to start has its way.
+        """
+        self._note_said()
+        return [] if self._said else [places.setting_draft(self.positions, self.ledger.curve, at)]
+
+    def _note_said(self) -> None:
+        given = self.positions if isinstance(self.positions, str) else list(self.positions)
+        self._said = self._said or self.ledger.curve[1].get("setting", "learned") == given
+
+    def note_pace(self, at: int) -> list[Draft]:
+        """A draft that says how many rankings are made, where that is due: so long items have left."""
+        state = self.state
+        if not self.lifetimes or not lives.due(state.ledger, state.dates, at):
+            return []
+        return [lives.draft(state.ledger, state.dates, at)]
 
     # The log ------------------------------------------------------------------------------------------
 
@@ -505,6 +536,8 @@ class Desk:
             self.forget((event.row, None) for event in events)
             self.forget(draft for _, draft in own)
         changes = self.state.commit(chain(placed(events), own) if events else own)
+        if changes.curve:
+            self._note_said()
         if changes.phase:
             self._follow()
 
@@ -519,8 +552,13 @@ class Desk:
                 self.named.pop(key, None)
 
     def about(self, item: str) -> dict[str, dict[str, Any]]:
-        """Counts and index of an item under each variant."""
-        return self.about_each([self.ledger.catalogue.slots[item]])[0]
+        """Counts and index of an item under each variant, and how many rankings it is expected to have left."""
+        slot = self.ledger.catalogue.slots[item]
+        (found,) = self.about_each([slot])
+        for variant, standing in found.items():
+            pool = self.pools.of(variant)
+            standing["rankings_left"] = pool.stats(slot).left if slot in pool else None
+        return found
 
     def about_each(self, slots: Sequence[int]) -> list[dict[str, dict[str, Any]]]:
         """The same for many items, by slot."""

@@ -225,6 +225,8 @@ class Journal:
         self._after = desk.ledger.seq
         self._entries: deque[_Entry] = deque()
         self._wake = threading.Condition()
+        self._resting = False
+        """Whether the thread waits for entries, or is about to look whether it has to."""
         self._busy_since: float | None = None
         self._in_flight: list[_Entry] = []
         self._batches: deque[_Batch] = deque()
@@ -277,9 +279,7 @@ class Journal:
             waiter.set_result([])
         self.waiting += len(drafts)
         self._idle.clear()
-        with self._wake:
-            self._entries.append(_Entry(drafts, lasting, holds, waiter))
-            self._wake.notify()
+        self._put(_Entry(drafts, lasting, holds, waiter))
         return waiter
 
     def look(self) -> asyncio.Future[list[int | None]]:
@@ -288,10 +288,15 @@ class Journal:
         self._require_desk()
         if self.away:
             raise StoreUnavailableError("the store is away")
-        with self._wake:
-            self._entries.append(_Entry((), False, (), waiter))
-            self._wake.notify()
+        self._put(_Entry((), False, (), waiter))
         return waiter
+
+    def _put(self, entry: _Entry) -> None:
+        """Let an entry wait for the thread, which is woken where it rests: under load it seldom does."""
+        self._entries.append(entry)
+        if self._resting:  # said before it looks whether anything waits, so that it cannot miss this
+            with self._wake:
+                self._wake.notify()
 
     def watch(self) -> None:
         """Notice a commit that does not end: let nobody wait for it any longer."""
@@ -504,8 +509,10 @@ class Journal:
             while self._park and not self._stop:
                 self._parked.set()
                 self._wake.wait()
+            self._resting = True
             if not self._entries and not self._stop and not self.behind:
                 self._wake.wait(self.poll)
+            self._resting = False
             if self._stop and not self._entries:
                 return None
             while self._entries and (not entries or drafts + len(self._entries[0].drafts) <= ENOUGH):

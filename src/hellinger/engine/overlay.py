@@ -9,34 +9,12 @@ import numpy as np
 
 from hellinger._arrays import grown
 from hellinger.ledger import Floats, Request, Slots, joined
-from hellinger.ledger.looks import zones_of
+from hellinger.ledger.looks import Worth
 
-__all__ = ["Overlay", "Worth"]
+__all__ = ["Overlay"]
 
 _MOST = 500
 """Rankings that may wait to be counted."""
-
-
-class Worth:
-    """What an impression is worth at each position, by what it lacks to one in each zone but the first."""
-
-    def __init__(self, lacks: Floats | None = None) -> None:
-        self.lacks = lacks
-        """None where each is worth one."""
-        self._known: dict[int, tuple[Floats, float]] = {}
-
-    def of(self, size: int) -> Floats:
-        """The worth at each of so many positions; not to be changed."""
-        return self.both(size)[0]
-
-    def both(self, size: int) -> tuple[Floats, float]:
-        """The same, and its sum."""
-        known = self._known.get(size)
-        if known is None:
-            lacks = np.zeros(1) if self.lacks is None else np.concatenate([[0.0], self.lacks])
-            worth = 1.0 - lacks[zones_of(size) if self.lacks is not None else np.zeros(size, np.int64)]
-            known = self._known[size] = worth, float(worth.sum())
-        return known
 
 
 _ONE = Worth()

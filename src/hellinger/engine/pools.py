@@ -5,19 +5,21 @@ Items have their slots as ids in the pools, not their names.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from hellinger.engine.describing import features_of
 from hellinger.engine.grouping import LeftItems
-from hellinger.engine.overlay import Overlay, Worth
-from hellinger.engine.positions import Setting, lacks_by
+from hellinger.engine.lifetimes import left_of
+from hellinger.engine.overlay import Overlay
 from hellinger.engine.specs import ORDERS
 from hellinger.ledger import COMMON, EXPIRED, HIDDEN, SHOWN, Changes, Columns, Floats, Ledger, Request, Slots
+from hellinger.ledger.looks import Setting, Worth, lacks_by
 from hellinger.ledger.modelled import Modelled, has_model, split_model
 from hellinger.policies import Prior
 from hellinger.policies.segments import SegmentLaw
@@ -38,12 +40,15 @@ TOUCHED = 8 * SLICE
 SEGMENT_BYTES = 1 << 30
 ITEM_BYTES = 100
 """What an item takes in a pool, about."""
-WORK = 20_000
-"""Items whose priors one event works out by their groups at once: some milliseconds; others follow in slices."""
+WORK = 4_000
+"""Items whose priors one event works out by their groups at once: a millisecond or two; others follow in slices."""
 PRIORS = 8
 """Items whose prior is worked out in the time that one is looked up in."""
 ROOM = 200_000
 """Items that a pool may have to look up before those that it has to look up twice are counted once."""
+SCORED = 20_000
+"""Items of a pool in which every one is scored for a ranking, where groups or features tell of them and it is known
+when they expire: half a millisecond."""
 MANY = 20_000
 """Items whose counts are looked up later where more change at once, as by an import; rankings seldom show so many."""
 
@@ -51,7 +56,19 @@ MANY = 20_000
 class _Derived:
     """A pool, and the items that it has yet to look up in ledger and overlay."""
 
-    __slots__ = ("counts", "described", "groups", "later", "number", "pending", "pool", "room", "waiting", "within")
+    __slots__ = (
+        "aged",
+        "counts",
+        "described",
+        "groups",
+        "later",
+        "number",
+        "pending",
+        "pool",
+        "room",
+        "waiting",
+        "within",
+    )
 
     def __init__(self, pool: Pool, within: Within | None = None) -> None:
         self.pool = pool
@@ -72,12 +89,14 @@ class _Derived:
         """How many these are."""
         self.room = ROOM
         """How many may be pending, or waiting, before those that are there twice are left out."""
+        self.aged = 0
+        """Slots, from the first on, of items whose lives are to be looked up."""
 
     @property
     def behind(self) -> int:
         """How much it has to look up: items and groups, and items of all traffic."""
         items = self.number + sum(slots.size for slots in self.counts) + self.waiting
-        return items + len(self.groups) + self.pool.unsettled + self.touched
+        return items + len(self.groups) + self.pool.unsettled + self.touched + self.aged
 
     @property
     def urgent(self) -> int:
@@ -87,20 +106,8 @@ class _Derived:
 
     @property
     def touched(self) -> int:
-        """Items to be looked up in the pool of all traffic; those whose number is lost are pending from now on."""
-        if self.within is None:
-            return 0
-        touched = self.within.behind
-        if touched < 0:
-            self.expect_all()
-            return 0
-        return touched
-
-    def expect_all(self) -> None:
-        """Note that all items have changed."""
-        if self.within is not None:
-            self.within.skip()
-        self.expect(self.pool._store.items["key"].astype(np.int64))  # the ids are slots; a list of a million takes long
+        """Items to be looked up in the pool of all traffic."""
+        return 0 if self.within is None else self.within.behind
 
     def lose(self, groups: Iterable[tuple[str, ...]]) -> None:
         """Note that these groups may have lost others; a segment's pool knows groups from that of all traffic."""
@@ -138,7 +145,7 @@ class _Derived:
         return some[:most]
 
     def take(self, most: int) -> tuple[Slots, set[int]]:
-        """About so many of the pending items, and those of them with others."""
+        """So many of the pending items, and those of them with others."""
         slots, count = _taken(self.pending, most)
         self.number -= count
         described = self.described.intersection(slots.tolist()) if self.described else set()
@@ -147,15 +154,19 @@ class _Derived:
 
 
 def _taken(arrays: list[Slots], most: int) -> tuple[Slots, int]:
-    """Take about so many slots out of these arrays; how many they were, those counted twice that were there twice."""
-    some = [arrays.pop()]
-    if some[0].size > most:
-        arrays.append(some[0][most:])
-        some[0] = some[0][:most]
-    count = some[0].size
-    while arrays and count + arrays[-1].size <= most:
-        some.append(arrays.pop())
-        count += some[-1].size
+    """Take so many slots out of these arrays, the last first; how many, those counted twice that were there twice.
+
+    As many as there are and may be taken: were a large array left for the next time because of a small one that came
+    after it, small ones could come for ever.
+    """
+    some, count = [np.empty(0, np.int64)], 0
+    while arrays and count < most:
+        last = arrays.pop()
+        if last.size > most - count:
+            arrays.append(last[most - count :])
+            last = last[: most - count]
+        some.append(last)
+        count += last.size
     return _distinct(some), count
 
 
@@ -197,6 +208,9 @@ class Pools:
         Segments that may have pools; all if not given.
     positions
         What an impression is worth at each position: as learned, one each, or as given.
+    ends
+        Tells of an array of slots when the items expire, 0 for never, where policies are to know how long they have
+        left (``hellinger.engine.lifetimes``). Pools of segments do not.
     coming
         Variants that are to have pools, in slices (:meth:`catch_up`): they are not ranked by yet. If not given, all
         have, at once.
@@ -216,10 +230,11 @@ class Pools:
         leaving: Leaving | None = None,
         segments: Collection[str] | None = None,
         positions: Setting = "learned",
+        ends: Callable[[Slots], Slots] | None = None,
         coming: Collection[str] | None = None,
     ) -> None:
         self.positions = positions
-        overlay.set_worth(Worth(lacks_by(positions, ledger)))
+        overlay.set_worth(Worth(lacks_by(positions, ledger.curve[1])))
         self.ledger = ledger
         self.overlay = overlay
         self.expired = expired
@@ -229,6 +244,7 @@ class Pools:
         self.enough = enough
         self.segment_bytes = segment_bytes
         self.leaving = leaving
+        self.ends = ends
         self._only = segments
         self._departing: dict[str, dict[int, Departure]] = {
             name: {} for name in (variants if coming is None else coming)
@@ -456,6 +472,17 @@ class Pools:
         pool = self._of[variant, ""].pool
         return pool.policy.rule.learns_prior and not has_model(self.variants[variant])
 
+    def reads_dates(self, variant: str) -> bool:
+        """Whether a variant's pool of all traffic knows how long items have left: its policy can use it, on counts."""
+        rule = self._of[variant, ""].pool.policy.rule
+        return self.ends is not None and rule.knows_lives and not has_model(self.variants[variant])
+
+    def left(self, variant: str, slots: Slots) -> Floats | None:
+        """How many rankings more these items can be in, as far as that is known; None where nobody asks."""
+        if self.ends is None or not self.reads_dates(variant):
+            return None
+        return left_of(self.ledger, None if variant in self.shared else variant, self.ends(slots))
+
     # Following the ledger -----------------------------------------------------------------------------
 
     def follow(self, changes: Changes) -> None:
@@ -475,14 +502,16 @@ class Pools:
                 self._set_prior(variant, segment)
         if changes.curve:
             self._set_lacks()
+        for (variant, segment), derived in self._of.items() if changes.pace else ():
+            if not segment and self.reads_dates(variant):
+                derived.aged = len(self.ledger.catalogue.ids)
 
     def _set_lacks(self) -> None:
         """Count all impressions anew where the curve in force says that they are worth something else."""
-        lacks = lacks_by(self.positions, self.ledger)
-        if lacks is self.lacks or (lacks is not None and self.lacks is not None and (lacks == self.lacks).all()):
-            return
-        self.overlay.set_worth(Worth(lacks))
-        self.recount()
+        worth = Worth(lacks_by(self.positions, self.ledger.curve[1]))
+        if not worth.same(self.overlay.worth):
+            self.overlay.set_worth(worth)
+            self.recount()
 
     def recount(self) -> None:
         """Look all counts up again: impressions are worth something else."""
@@ -537,7 +566,11 @@ class Pools:
                 self._make(*key)
                 yield
             # what all traffic has touched can wait while it is little: the next ranking of the segment looks it up
+            slices = self._slices(key)
             while key in self._of and (self._of[key].touched > SLICE or self._of[key].behind > self._of[key].touched):
+                if not slices:
+                    break
+                slices -= 1
                 self._look_up(*key, SLICE)
                 yield
             model = None if segment else self.ledger.models.of.get(variant)
@@ -550,6 +583,17 @@ class Pools:
                     break
             if segment and key in self._of and not self._stays(*key):
                 del self._of[key]
+
+    def _slices(self, key: tuple[str, str]) -> int:
+        """Far more slices than a pool needs for all that it has to look up; what is more came meanwhile.
+
+        That has its turn in the next round: rankings may touch items faster than a pool looks them up, and all others
+        would never have a turn.
+        """
+        if key not in self._of:
+            return 0
+        derived = self._of[key]
+        return 10 + 8 * (derived.behind + len(derived.pool)) // SLICE
 
     @contextmanager
     def _failing(self) -> Iterator[None]:
@@ -575,7 +619,7 @@ class Pools:
         leaving, order = None if segment else self.leaving, ORDERS.get(self.variants[variant])
         if order is None:
             pool = Pool(split_model(self.variants[variant])[0], leaving=leaving, learn="given", weighted=True)
-            pool.bound_work(WORK)
+            pool.bound_work(WORK, scored=SCORED)
         else:  # items without counts are all alike: their order is that of ties
             pool = Pool("ucb1", ties=order, leaving=leaving)
         within = pool.shrink_to(self._of[variant, ""].pool) if segment and variant in self._laws else None
@@ -598,7 +642,7 @@ class Pools:
             or derived.touched
             or self.failure is not None
         ):
-            self._look_up(variant, segment, derived.urgent)
+            self._look_up(variant, segment, max(SLICE, derived.urgent))
         if variant in self.hidden:
             derived.pool.rounds = self._rounds(variant, segment)
         return derived.pool
@@ -609,20 +653,42 @@ class Pools:
             raise self.failure
         derived = self._of[variant, segment]
         with self._failing():
-            if derived.number:
-                self._place(variant, segment, *derived.take(most))
-            elif derived.counts:
+            if derived.counts:
                 slots, _ = _taken(derived.counts, most)
                 derived.pool.set_counts(slots, *self.sums(variant, slots, segment), skip_absent=True)
                 self._collect(variant)
+            elif derived.number:
+                self._place(variant, segment, *derived.take(most))
             elif derived.touched and derived.within is not None:
-                derived.within.catch_up()
+                derived.within.catch_up(PRIORS * most)
             elif derived.groups:
                 self._set_departed(variant, segment, list(islice(derived.groups, most)))
+            elif derived.aged:
+                self._age(variant, derived, PRIORS * most)
             elif derived.waiting:
                 self._place(variant, segment, derived.take_later(most), set())
             else:
                 derived.pool.settle(PRIORS * most)
+
+    def _wanted(self, variant: str, slots: Slots) -> npt.NDArray[np.bool_]:
+        """Which of these items belong in a variant's pools."""
+        gone, departing = self.ledger.gone.get(variant, {}), self._departing[variant]
+        wanted: npt.NDArray[np.bool_] = (self.ledger.catalogue["state"][slots] <= HIDDEN) & ~self.expired(slots)
+        for left in (gone, departing):
+            if len(left) > slots.size:
+                wanted &= np.array([slot not in left for slot in slots.tolist()], np.bool_)
+            elif left:
+                wanted &= ~np.isin(slots, np.fromiter(left, np.int64, len(left)))
+        return wanted
+
+    def _age(self, variant: str, derived: _Derived, most: int) -> None:
+        """Look up how long about so many items have left by what was last said of the traffic."""
+        stop = min(derived.aged, len(self.ledger.catalogue.ids))
+        derived.aged = start = max(0, stop - most)
+        slots = np.arange(start, stop)
+        slots = slots[derived.pool.contains(slots)]
+        if slots.size:
+            derived.pool.set_left(slots, self.left(variant, slots))
 
     def _place(self, variant: str, segment: str, slots: Slots, described: set[int]) -> None:
         """Take in the items that belong in a pool with their counts, take out others, hide what is not to be shown."""
@@ -631,14 +697,13 @@ class Pools:
         state = catalogue["state"][slots]
         # a segment's pool knows features and groups from that of all traffic
         reads = self._of[variant, segment].within is None and self.reads_features(variant)
-        wanted = (state <= HIDDEN) & ~self.expired(slots)
+        ages = not segment and self.reads_dates(variant)
         if departing:
             for slot in [slot for slot in slots.tolist() if slot in departing]:
                 if slot in gone or catalogue["state"][slot] > HIDDEN:
                     del departing[slot]
                     self._logged.discard((variant, slot))
-        if gone or departing:
-            wanted &= np.array([slot not in gone and slot not in departing for slot in slots.tolist()], np.bool_)
+        wanted = self._wanted(variant, slots)
         if not segment:
             self._note_place(variant, slots, ~wanted & (state <= EXPIRED))
         here = pool.contains(slots)
@@ -654,6 +719,8 @@ class Pools:
                 pool.regroup(other, self._groups(other))
                 if reads:
                     pool.describe(other, features_of(catalogue.features, other))
+            if ages:
+                pool.set_left(changed, self.left(variant, changed))
             pool.set_counts(changed, *self.sums(variant, changed, segment))
         fresh = slots[wanted & ~here]
         if fresh.size:
@@ -661,7 +728,8 @@ class Pools:
             since = catalogue["since"][fresh]
             features = features_of(catalogue.features, fresh) if reads else None
             labels = {"tags": self._tags(fresh), "group": self._groups(fresh), "features": features}
-            pool.add(fresh, n, s, **labels, fresh=False, order=since)
+            left = self.left(variant, fresh) if ages else None
+            pool.add(fresh, n, s, **labels, left=left, fresh=False, order=since)
         present = pool.contains(slots)  # a loaded one may have left at once
         hidden = state != SHOWN
         for which, change in ((hidden, pool.hide), (~hidden, pool.unhide)):
@@ -741,7 +809,7 @@ class Pools:
         """Let a segment's pool rank by what the log has learned of segments."""
         derived, prior = self._of[variant, segment], self._of[variant, ""].pool.prior
         if derived.within is not None and derived.within.set_law(self._laws[variant], segment, prior or Prior()):
-            derived.expect_all()
+            derived.within.begin()
 
     # What the pools count -----------------------------------------------------------------------------
 
@@ -791,6 +859,7 @@ class Pools:
         if gone:
             self._departing[variant].update((int(each.id), each) for each in gone)
             slots = np.array([int(each.id) for each in gone], np.int64)
+            self._note_place(variant, slots, np.ones(slots.size, np.bool_))  # their groups know of them at once
             for (other, segment), derived in self._of.items():
                 if other == variant and segment:
                     derived.expect(slots)

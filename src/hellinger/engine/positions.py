@@ -18,12 +18,9 @@ import numpy as np
 
 from hellinger.engine.drafts import WRITER, Draft
 from hellinger.ledger import Floats, Ledger
-from hellinger.ledger.looks import lacks_of
+from hellinger.ledger.looks import Setting
 
-__all__ = ["PositionCurve", "Setting", "draft", "due", "fit_curve", "lacks_by", "looks_by", "worth_of"]
-
-Setting = str | Sequence[float]
-"""``"learned"``, ``"none"``, or what an impression is worth at each position."""
+__all__ = ["PositionCurve", "draft", "due", "fit_curve", "looks_by", "setting_draft", "worth_of"]
 
 _SLOPE, _WALK = 1.0, 0.5
 """Standard deviations of the prior: of η, and of the random walk from one position to one e times as far."""
@@ -109,15 +106,6 @@ def _value(stretches: Sequence[tuple[int, int, Floats]], logs: Floats, tight: Fl
     return value
 
 
-def lacks_by(setting: Setting, ledger: Ledger) -> Floats | None:
-    """What an impression lacks to one in each zone of positions but the first, now; None where each is worth one."""
-    if setting == "none":
-        return None
-    worth = ledger.curve[1].get("worth", ()) if setting == "learned" else setting
-    lacks = lacks_of([float(each) for each in worth])
-    return lacks if lacks.any() else None
-
-
 def looks_by(setting: Setting, ledger: Ledger, size: int) -> list[float]:
     """How much each of so many positions is looked at, relative to the first: alike where nothing else is known.
 
@@ -168,4 +156,14 @@ def draft(
         "worth": worth_of(curve, before.get("worth", ())),
         "writer": WRITER,
     }
+    return Draft.of(f"positions/{after}", "positions", at, fields)
+
+
+def setting_draft(setting: Setting, in_force: tuple[int, Mapping[str, Any]], at: int) -> Draft:
+    """Let the log say by which setting models count impressions; the curve in force stays as it is."""
+    after, before = in_force
+    unknown = {"rewards": 0.0, "looked": [1.0], "error": [0.0], "worth": []}
+    fields = {name: before.get(name, value) for name, value in unknown.items()}
+    said = setting if isinstance(setting, str) else list(setting)
+    fields |= {"after": after, "setting": said, "writer": WRITER}
     return Draft.of(f"positions/{after}", "positions", at, fields)

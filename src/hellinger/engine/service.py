@@ -48,7 +48,10 @@ PATIENCE = 2.0
 _REQUEST = re.compile(r"[A-Za-z0-9_-]{22}").fullmatch
 """What every request's name looks like: see ``hellinger.events.new_request``."""
 PART = 1_000
-"""Feedback, or rows of an import, that are classified at once, while rankings wait: a millisecond."""
+"""Feedback, or rows of an import, that are classified at once, while rankings wait: a millisecond. Items and feedback
+that are written at once: some ten milliseconds."""
+CHORES = 1.0
+"""Seconds of writing what is due, such as items that left, after which other chores have their turn."""
 SWEEP = 60.0
 """Seconds between two looks for items beyond hope."""
 
@@ -314,7 +317,11 @@ class Service:
         return outcome
 
     async def describe(self, items: list[dict[str, Any]]) -> tuple[int, int, int]:
-        """Add items or change them; how many are new, changed, and as they were."""
+        """Add items or change them; how many are new, changed, and as they were.
+
+        Many are written in parts, as feedback is: rankings wait for the transaction before theirs. Where one fails,
+        those before have been taken in: sent again, they are as they were.
+        """
         if any(item["id"] in self.desk.ledger.catalogue.slots for item in items):
             await self.journal.look()  # another replica may have changed them a moment ago
         known = self.desk.ledger.catalogue.slots
@@ -327,7 +334,9 @@ class Service:
             drafts += self.desk.describe(last[start : start + SLICE], now())
             if start + SLICE < len(last):
                 await pause(begun)
-        await self.journal.write(drafts)
+        self.journal.admit(len(drafts))
+        for start in range(0, len(drafts), PART):
+            await self.journal.write(drafts[start : start + PART])
         return added, len(drafts) - added, len(names) - len(drafts)
 
     async def slot(self, item: str) -> int | None:
@@ -424,9 +433,12 @@ class Service:
         if time.monotonic() - self._swept > SWEEP:
             self._swept = time.monotonic()
             self.desk.sweep()
-        while drafts := self.chores():
-            self.journal.write(drafts, lasting=True)
-            await asyncio.sleep(0)
+        began = begun = time.perf_counter()
+        while begun - began < CHORES and (drafts := self.chores()):
+            # not all at once: a ranking that comes meanwhile is written after the next of them, not after the last
+            spent = time.perf_counter() - begun
+            await asyncio.gather(self.journal.write(drafts, lasting=True), asyncio.sleep(spent))
+            begun = time.perf_counter()
         await self.learn()
         if self.leads and not self.journal.away:
             await self.snapshots.consider(self.desk.ledger.seq)
@@ -456,6 +468,10 @@ class Service:
         """Fit priors and the curve of positions where due, in another thread; each is in force once the log has it."""
         if not self.leads:
             return
+        if not self.journal.away and (paces := self.desk.note_pace(now())):
+            await self.journal.write(paces)
+        if not self.journal.away and (said := self.desk.say_positions(now())):
+            await self.journal.write(said)
         for wanted in learning.due(self.desk.state):
             if self.journal.away:
                 return
@@ -519,6 +535,7 @@ def make_desk(settings: Settings, ledger: Ledger, salt: bytes, *, seed: int | No
         random_share=settings.random_share,
         exploring=Exploring(settings.near_ties, settings.next_share, settings.next_items),
         positions=settings.positions,
+        lifetimes=settings.lifetimes,
         forget_after=None if settings.forget_hours is None else round(settings.forget_hours * HOUR),
         seed=seed if settings.seed is None else settings.seed,
         enough=settings.segment_enough,

@@ -152,6 +152,11 @@ class Settings(BaseModel):
         "learned",
         "What an impression is worth by its position: 'learned' once known well enough, 'none' for 1 each, or a list.",
     )
+    lifetimes: bool = _setting(
+        "Experiment",
+        False,
+        "Whether cold-start explores items less that soon expire (`expires_at`, max_age_hours), by past traffic.",
+    )
     seed: int | None = _setting("Experiment", None, "Seed of random choices; none: a new one at each start.", ge=0)
 
     # Pool -------------------------------------------------------------------------------------------
@@ -232,7 +237,7 @@ class Settings(BaseModel):
     max_tags: int = _setting("Limits", 100, "Most tags of an item, or in `tags` of a ranking's body.", ge=0)
     max_group_levels: int = _setting("Limits", 8, "Most levels of an item's `group`, from broad to narrow.", ge=0, le=8)
     max_features: int = _setting(
-        "Limits", 64, "Most fields in the `features` of an item, or a ranking's `context`.", ge=0
+        "Limits", 64, "Most fields in the `features` of an item, or a ranking's `context`.", ge=0, le=1000
     )
     max_features_bytes: int = _setting(
         "Limits", 4096, "Largest `features` of an item, or `context` of a ranking, in bytes of JSON.", ge=2

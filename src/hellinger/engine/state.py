@@ -10,9 +10,9 @@ from typing import Any
 from hellinger.engine.dates import Dates
 from hellinger.engine.overlay import Overlay
 from hellinger.engine.pools import LEARN, SEGMENT_BYTES, Pools
-from hellinger.engine.positions import Setting
 from hellinger.ledger import Changes, Ledger, Request, joined
 from hellinger.ledger.ledger import Placed
+from hellinger.ledger.looks import Setting
 from hellinger.pool import Leaving
 
 __all__ = ["HOUR", "State"]
@@ -39,6 +39,7 @@ class State:
         leaving: Leaving | None = None,
         segments: Collection[str] | None = None,
         positions: Setting = "learned",
+        lifetimes: bool = False,
     ) -> None:
         by_pool = None if leaving is None else leaving._replace(age=None)
         age = None if leaving is None or leaving.age is None else round(leaving.age * HOUR)
@@ -51,6 +52,7 @@ class State:
             "leaving": by_pool,
             "segments": segments,
             "positions": positions,
+            "ends": self.dates.ends if lifetimes else None,
         }
         self.pools = Pools(
             ledger, self.overlay, self.dates.expired, variants, shared=shared, hidden=hidden, **self._rules

@@ -138,7 +138,7 @@ def certainty(lower: Floats, upper: Floats, *, best: int, epsilon: float = 0.0) 
     >>> certainty(np.array([0.5, 0.2, 0.1, 0.0]), np.array([0.6, 0.4, 0.3, 0.15]), best=2).certain.tolist()
     [True, False, False, False]
     """
-    require(best == int(best) and best >= 1, "1 <= best, a whole number", best=best)
+    require(best >= 1 and best % 1 == 0, "1 <= best, a whole number", best=best)
     require(0 <= epsilon < math.inf, "0 <= epsilon", epsilon=epsilon)
     if lower.size <= best:
         return Certainty(np.ones(lower.size, np.bool_), np.zeros(lower.size, np.bool_))

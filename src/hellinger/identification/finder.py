@@ -69,12 +69,12 @@ class Identification:
     delta
         Probability with which the answer may be wrong; 0.05 if neither it nor a budget is given.
     budget
-        Instead of ``delta``: how many rewards there will be at most.
+        Instead of ``delta``: how many rewards there will be at most; one more is refused.
     epsilon
         An arm is good enough if its mean is at most so much below the ``best``-th.
     ball
-        The shape of confidence intervals: ``"kl"`` (KL-LUCB), ``"hellinger"`` with half the level, or ``"gaussian"``
-        (LUCB).
+        The shape of confidence intervals: ``"kl"`` (KL-LUCB; the default), ``"hellinger"`` with half the level, or
+        ``"gaussian"`` (LUCB).
     rate
         Their width: ``"beta"`` and ``"mixture"`` hold at any time, for however long; ``"kl-lucb"`` and ``"lucb1"`` are
         as published, for plays as asked. Without one, ``"beta"`` for Bernoulli rewards and ``"mixture"`` for others.
@@ -103,7 +103,7 @@ class Identification:
         delta: float | None = None,
         budget: int | None = None,
         epsilon: float = 0.0,
-        ball: str | balls.Ball = "kl",
+        ball: str | balls.Ball | None = None,
         rate: str | None = None,
         family: str | families.Family = "bernoulli",
         seed: int | None = None,
@@ -113,20 +113,25 @@ class Identification:
         self._position = {arm: i for i, arm in enumerate(self._arms)}
         count = len(self._arms)
         require(len(self._position) == count, "arms differ from each other", arms=self._arms)
-        require(best == int(best) and 1 <= best < count, "1 <= best < arms, a whole number", best=best, arms=count)
+        require(1 <= best < count and best % 1 == 0, "1 <= best < arms, a whole number", best=best, arms=count)
         require(0 <= epsilon < math.inf, "0 <= epsilon", epsilon=epsilon)
+        require(seed is None or seed >= 0, "0 <= seed", seed=seed)
         self.wanted, self.epsilon = int(best), float(epsilon)
-        self.budget = None if budget is None else int(budget)
+        self.budget: int | None = None
         """How many arms are wanted, how much below them is good enough, and the rewards there will be at most."""
         self.delta: float | None = None
         self._race: Race | None = None
         if budget is None:
             self.delta = 0.05 if delta is None else float(delta)
-            self._race = make_race(self.family, arms=count, best=self.wanted, delta=self.delta, ball=ball, rate=rate)
+            self._race = make_race(
+                self.family, arms=count, best=self.wanted, delta=self.delta, ball=ball or "kl", rate=rate
+            )
         else:
-            require(delta is None and rate is None, "delta and rate go without a budget", delta=delta, rate=rate)
+            alone = delta is None and ball is None and rate is None
+            require(alone, "delta, ball and rate go without a budget", delta=delta, ball=ball, rate=rate)
             require(epsilon == 0, "epsilon goes without a budget", epsilon=epsilon)
-            require(budget == int(budget) and budget > count, "arms < budget, a whole number", budget=budget)
+            require(budget > count and budget % 1 == 0, "arms < budget, a whole number", budget=budget)
+            self.budget = int(budget)
             self._phases = schedule(count, int(budget)).tolist()
         # ties go by an order that is drawn once: what is asked is a function of the counts
         self._ties = np.random.default_rng(seed).permutation(count)
@@ -167,7 +172,7 @@ class Identification:
     def ask(self) -> list[Arm]:
         """Return the arms to try next, each once; none when it is done. Asked again, it answers the same."""
         if self.budget is not None:
-            return [self._arms[i] for i in self._due()]
+            return [] if self.done else [self._arms[i] for i in self._due()]
         unplayed = np.flatnonzero(self._pulls == 0.0)
         if unplayed.size:
             return [self._arms[i] for i in unplayed]
@@ -184,6 +189,8 @@ class Identification:
         """Record one reward for each entry, in any order; all or none."""
         checked = checked_rewards(self.family, rewards, len(arms))
         positions = positions_of(self._position, arms)
+        told, most = self.samples + len(arms), math.inf if self.budget is None else self.budget
+        require(told <= most, "at most as many rewards as the budget", budget=self.budget, rewards=told)
         self._view = None
         if self.budget is None:
             np.add.at(self._sums, positions, checked)
@@ -196,9 +203,9 @@ class Identification:
 
     @property
     def done(self) -> bool:
-        """Whether the best are found: with probability 1 − δ, or because the budget's last phase is over."""
+        """Whether the best are found: with probability 1 − δ, or because the budget is spent or its last phase over."""
         if self.budget is not None:
-            return len(self._open()) == 0
+            return self.samples >= self.budget or not self._open()
         if not self._pulls.all():
             return False
         view = self._look()
@@ -207,10 +214,9 @@ class Identification:
     @property
     def best(self) -> list[Arm]:
         """The best arms as far as is known, the largest mean first; the answer once it is done."""
-        if self.budget is not None and self.done:
-            accepted = np.array([i for i, taken in self._decided.items() if taken])
-            return [self._arms[i] for i in self._by_mean(accepted)]
-        return [self._arms[i] for i in self._by_mean(np.arange(len(self)))[: self.wanted]]
+        accepted = [i for i, taken in self._decided.items() if taken]
+        others = self._by_mean(self._open())[: self.wanted - len(accepted)]
+        return [self._arms[i] for i in self._by_mean(accepted + others)]
 
     def bounds(self) -> tuple[Floats, Floats]:
         """Lower and upper confidence bounds of every arm, in their order.
@@ -235,7 +241,8 @@ class Identification:
             self._view = _View(lower, upper, *(int(order[place]) for place in found))
         return self._view
 
-    def _by_mean(self, positions: npt.NDArray[np.intp]) -> list[int]:
+    def _by_mean(self, arms: list[int]) -> list[int]:
+        positions = np.array(arms, np.intp)
         with np.errstate(invalid="ignore"):
             means = np.where(self._pulls > 0.0, self._sums / self._pulls, -math.inf)
         rank = np.argsort(self._ties)
@@ -310,7 +317,7 @@ class Identification:
             require(state["format"] == _FORMAT, f"format == {_FORMAT}", format=state["format"])
             keys = ("best", "delta", "budget", "epsilon", "rate")
             given = {key: state[key] for key in keys}
-            made = cls(state["arms"], ball=state["ball"] or "kl", family=family or state["family"], **given)
+            made = cls(state["arms"], ball=state["ball"], family=family or state["family"], **given)
             count = len(made)
             sums, pulls = np.array(state["sums"], np.float64), np.array(state["pulls"], np.float64)
             require(sums.shape == pulls.shape == (count,), "one sum and one count for each arm")

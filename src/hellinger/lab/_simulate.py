@@ -11,11 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from hellinger import families
-from hellinger._spec import expand_spec
+from hellinger._spec import expand_spec, parse_spec
 from hellinger.errors import require, require_memory, warn
 from hellinger.lab._block import Block, Setting
 from hellinger.lab.changing import Changing
-from hellinger.lab.contextual import simulate_problem
+from hellinger.lab.contextual import CHOOSER, simulate_problem
+from hellinger.lab.filtering import FILTERS
 from hellinger.lab.problem import Problem, Rewards
 from hellinger.lab.result import Result
 from hellinger.policies import Ball, Level, Policy, PolicyLike, Rule, policy
@@ -204,6 +205,8 @@ def check_policies(given: PolicyLike | Sequence[PolicyLike], family: families.Fa
     listed: Any = given if several else [given]
     each = [one for spec in listed for one in (expand_spec(spec) if isinstance(spec, str) else [spec])]
     require(len(each) > 0, "there is at least one policy", policies=each)
+    filters = [one for one in each if isinstance(one, str) and parse_spec(one)[0] in {*FILTERS, CHOOSER}]
+    require(not filters, "models of people and items play a contextual problem: give one", policies=filters)
     made = [policy(one) if isinstance(one, (Policy, Rule)) else policy(one, family=family) for one in each]
     made = [one.at_horizon(max(1, horizon)) for one in made]
     specs = [one.spec for one in made]

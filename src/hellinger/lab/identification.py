@@ -22,12 +22,16 @@ from hellinger.lab._block import reward_streams
 from hellinger.lab.problem import Problem
 from hellinger.world.runs import Progress, get_engine, run, run_key
 
-__all__ = ["SEARCH", "Identified", "IdentifyBlock", "identify", "places", "plot"]
+__all__ = ["BALLS", "DELTA", "SEARCH", "Identified", "IdentifyBlock", "identify", "places", "plot"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 
+BALLS = ("kl", "hellinger", "gaussian")
+"""Shapes of intervals that are compared unless others are named."""
+DELTA = 0.05
+"""Probability with which an answer may be wrong unless another is given."""
 SEARCH = "accepts and rejects"
 """The name of the method with a fixed budget."""
 _BLOCK = 25
@@ -179,10 +183,10 @@ def identify(
     means: str | Sequence[float] | Floats,
     *,
     best: int = 1,
-    delta: float = 0.05,
+    delta: float | None = None,
     epsilon: float = 0.0,
-    balls: Sequence[str] = ("kl", "hellinger", "gaussian"),
-    rates: Sequence[str | None] = (None,),
+    balls: Sequence[str] | None = None,
+    rates: Sequence[str] | None = None,
     budget: int | None = None,
     family: str | families.Family = "bernoulli",
     runs: int = 1000,
@@ -203,9 +207,9 @@ def identify(
     best, delta, epsilon, family
         As for :class:`~hellinger.Identification`.
     balls, rates
-        Every pair of them is a method.
+        Every pair of them is a method: all three balls, with the tightest rate that holds, if not given.
     budget
-        Instead of confidence: samples of a run.
+        Instead of confidence: samples of a run; without ``delta``, ``balls`` and ``rates``.
     runs, seed
         How many, and what makes them reproducible.
     most
@@ -223,7 +227,7 @@ def identify(
     require(problem.changes is None, "means stay where the best arms are looked for", means=means)
     require(problem.draws is None, "the family draws rewards in compiled code", family=problem.family)
     arms = problem.means.size
-    require(best == int(best) and 1 <= best < arms, "1 <= best < arms, a whole number", best=best, arms=arms)
+    require(1 <= best < arms and best % 1 == 0, "1 <= best < arms, a whole number", best=best, arms=arms)
     require(0 <= epsilon < math.inf, "0 <= epsilon", epsilon=epsilon)
     require(runs >= 1, "1 <= runs", runs=runs)
     require(0 <= seed < 2**63, "0 <= seed < 2^63", seed=seed)
@@ -233,12 +237,16 @@ def identify(
     methods: list[tuple[str, Race | None]] = []
     if budget is not None:
         require(budget > arms, "arms < budget", budget=budget, arms=arms)
+        alone = delta is None and balls is None and rates is None
+        require(alone, "delta, balls and rates go without a budget", delta=delta, balls=balls, rates=rates)
         methods.append((SEARCH, None))
     else:
         require(most >= arms, "arms <= most", most=most, arms=arms)
-        for rate in rates:
-            for ball in balls:
-                race = make_race(problem.family, arms=arms, best=int(best), delta=delta, ball=ball, rate=rate)
+        sure = DELTA if delta is None else delta
+        widths: Sequence[str | None] = [None] if rates is None else rates
+        for rate in widths:
+            for ball in BALLS if balls is None else balls:
+                race = make_race(problem.family, arms=arms, best=int(best), delta=sure, ball=ball, rate=rate)
                 methods.append((f"{race.ball.name}, {race.rate.name}", race))
     blocks = [
         IdentifyBlock(name, race, problem, int(best), epsilon, budget or most, seed, first, min(_BLOCK, runs - first))

@@ -37,9 +37,22 @@ class Changes:
         Whether a phase of the experiment has begun.
     curve
         Whether another curve says how much positions are looked at.
+    pace
+        Whether it was said anew how many rankings are made, and so how long items have left.
     """
 
-    __slots__ = ("counted", "curve", "departed", "described", "forgotten", "items", "phase", "priors", "rankings")
+    __slots__ = (
+        "counted",
+        "curve",
+        "departed",
+        "described",
+        "forgotten",
+        "items",
+        "pace",
+        "phase",
+        "priors",
+        "rankings",
+    )
 
     def __init__(self) -> None:
         self.items: set[int] = set()
@@ -51,3 +64,4 @@ class Changes:
         self.priors: set[tuple[str, str]] = set()
         self.phase = False
         self.curve = False
+        self.pace = False

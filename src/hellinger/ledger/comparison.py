@@ -53,6 +53,8 @@ def _differences(one: Ledger, other: Ledger) -> Iterator[str]:
             yield f"what the model of {name!r} has learned is not the same"
     if one.curve != other.curve:
         yield f"how much positions are looked at: {one.curve} and {other.curve}"
+    if one.pace != other.pace:
+        yield f"how many rankings are made: {one.pace} and {other.pace}"
     if one.looks.as_json() != other.looks.as_json():
         yield f"rewards by position: {one.looks.as_json()} and {other.looks.as_json()}"
     if one.departed.as_json() != other.departed.as_json():

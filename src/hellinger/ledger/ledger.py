@@ -22,7 +22,7 @@ from hellinger.ledger.changes import Changes
 from hellinger.ledger.counts import Columns, Counts, Entries, Floats, SegmentCounts, Slots, added
 from hellinger.ledger.departed import Departed
 from hellinger.ledger.errors import EventError, UnknownKindError
-from hellinger.ledger.looks import ZONES, Looks
+from hellinger.ledger.looks import ZONES, Looks, Worth, lacks_by
 from hellinger.ledger.requests import REFERRING, Request, Requests, request_of
 from hellinger.ledger.series import RESOLUTIONS, TimeSeries
 from hellinger.ledger.shadows import ShadowShares, Weighed
@@ -108,8 +108,11 @@ class Ledger:
         """What variants with a model have learned."""
         self.looks = Looks()
         self.curve: tuple[int, dict[str, Any]] = 0, {}
-        """How much each position is looked at, as last fitted: place in the log, and fields; among them ``recounted``,
-        the place where what impressions are worth last changed."""
+        """How much each position is looked at, as last fitted: place in the log, and fields; among them ``setting``,
+        where one was said, and ``recounted``, the place where what impressions are worth last changed."""
+        self.pace: tuple[int, dict[str, Any]] = 0, {}
+        """How many rankings were made of late, as last said: place in the log, and fields, with the time (``at``)."""
+        self._worth = 0, Worth()
         self.departed = Departed()
         """What forgotten items of groups had achieved."""
         self.series = TimeSeries()
@@ -318,7 +321,8 @@ class Ledger:
                     there = np.array([slot for slot in slots if slot >= 0], np.int64)
                     counts.add(there, np.ones(there.size), np.zeros(there.size), shown - there.size)
             if self.models:
-                self.models.observe(name, request, range(shown), 1.0, 0.0)
+                worth = self.worth.of(shown) if request.zoned else np.ones(shown)
+                self.models.observe(name, request, range(shown), worth, 0.0)
 
     def _assign(self, request: Request, shown: int, changes: Changes) -> None:
         """Count a ranking for its variant's statistics."""
@@ -520,13 +524,32 @@ class Ledger:
             self.models.set_prior(*key)
 
     def _positions(self, seq: int, event: tuple[int, dict[str, Any], str], changes: Changes) -> None:
-        """Take how much each position is looked at; only one can follow the curve before it."""
+        """Take how much each position is looked at, or another setting; only one can follow the curve before it."""
         _, fields, _ = event
         if self.curve[0] == fields["after"]:
-            _, before = self.curve
-            same = fields["worth"] == before.get("worth", [])
-            self.curve = seq, fields | {"recounted": before.get("recounted", 0) if same else seq}
+            (_, before), worth = self.curve, self.worth
+            now = ({"setting": before["setting"]} if "setting" in before else {}) | fields
+            usual = {"worth": [], "setting": "learned"}
+            same = all(now.get(name, value) == before.get(name, value) for name, value in usual.items())
+            self.curve = seq, now | {"recounted": before.get("recounted", 0) if same else seq}
+            if not self.worth.same(worth):
+                self.models.recount()
             changes.curve = True
+
+    def _pace(self, seq: int, event: tuple[int, dict[str, Any], str], changes: Changes) -> None:
+        """Take how many rankings are made; only one can follow what was said before it."""
+        at, fields, _ = event
+        if self.pace[0] == fields["after"]:
+            self.pace = seq, fields | {"at": at}
+            changes.pace = True
+
+    @property
+    def worth(self) -> Worth:
+        """What an impression is worth to a model, by the setting and the curve that the log has."""
+        place, fields = self.curve
+        if self._worth[0] != place:
+            self._worth = place, Worth(lacks_by(fields.get("setting", "learned"), fields))
+        return self._worth[1]
 
     def _experiment(self, seq: int, event: tuple[int, dict[str, Any], str], changes: Changes) -> None:
         """Begin a phase; only one can follow the phase before it, whoever else has begun one meanwhile."""
@@ -710,6 +733,7 @@ _HANDLERS = {
     "import": Ledger._import,
     "prior": Ledger._prior,
     "positions": Ledger._positions,
+    "pace": Ledger._pace,
     "forget": Ledger._forget,
     "experiment": Ledger._experiment,
 }

@@ -23,6 +23,7 @@ from hellinger import models
 from hellinger._spec import format_spec, parse_spec
 from hellinger.errors import InputError, require
 from hellinger.ledger.calibration import Calibration
+from hellinger.ledger.counts import Floats, Slots
 from hellinger.ledger.errors import OutdatedError
 from hellinger.ledger.numbering import Names
 from hellinger.policies import Prior, policy
@@ -30,7 +31,7 @@ from hellinger.pool import Pool
 
 __all__ = ["Modelled", "Placing", "ShownIn", "has_model", "read_features", "split_model", "warm"]
 
-EDITION = 3
+EDITION = 4
 """Raised when models come to learn otherwise: what another edition has learned is not what this one would have."""
 ITEMS = 250
 """Items that one step adds, while rankings wait: some milliseconds."""
@@ -80,6 +81,8 @@ class ShownIn(NamedTuple):
     at: int
     until: int
     """When it can be rewarded no more."""
+    who: int | None = None
+    """A number of the user's, or of the ranking's own where it has none; None for somebody else each time."""
 
 
 class Modelled:
@@ -99,7 +102,7 @@ class Modelled:
         self.began = began
         self.shared = False
         """Whether it learns from the rankings of all variants."""
-        self.pool: Pool[int] = Pool(spec, model=model, learn="given", seed=0)
+        self.pool: Pool[int] = Pool(spec, model=model, learn="given", seed=0, weighted=True)
         self._begin_slowly()
         self.members: set[int] = set()
         """Items that the pool has once all steps are taken."""
@@ -156,6 +159,10 @@ class Modelled:
     ) -> None:
         """Learn what items have earned in a context, given as JSON, and where they were shown if that is known."""
         self._put(len(since), self._observe, since, impressions, rewards, context, shown)
+
+    def recount(self, since: Slots, impressions: Floats, rounds: float) -> None:
+        """Let the impressions of all items so far count as so many, and those of all together."""
+        self._put(1, self._recount, since, impressions, rounds)
 
     def set_prior(self, state: Mapping[str, Any]) -> None:
         """Believe this of items before their first event."""
@@ -240,11 +247,19 @@ class Modelled:
         if shown is not None:
             positions = [position for position, known in zip(shown.positions, here.tolist(), strict=True) if known]
             if n.any():  # predict, then learn
-                means = self.pool.predict(ids, context=about)[0]
+                means = self.pool.predict(ids, context=about)[0] * n  # where it is looked at less, it earns less
                 self.calibration.show(shown.name, shown.at, shown.until, positions, means)
             for position, rise in zip(positions, s.tolist(), strict=True) if s.any() else ():
                 self.calibration.reward(shown.name, position, rise)
-        yield from self.pool.recording(ids, n, s, context=about)
+        yield from self.pool.recording(ids, n, s, context=about, who=None if shown is None else shown.who)
+
+    def _recount(self, since: Slots, impressions: Floats, rounds: float) -> Iterator[None]:
+        for start in range(0, since.size, REFRESHED):
+            some = slice(start, start + REFRESHED)
+            self.pool._reweigh(since[some], impressions[some])
+            yield
+        self.pool.rounds = rounds
+        yield from self._refresh()
 
     def _set_prior(self, state: Mapping[str, Any]) -> Iterator[None]:
         if self.pool.policy.rule.learns_prior:
@@ -308,6 +323,7 @@ def warm(spec: str, model: str | None) -> None:
     for filters in ({"tags": ["t"], "exclude": [2]}, {"among": [1, 2]}):
         warming.pool.pick(1, context={"y": 1.0}, count=False, **filters)
     warming.pool.scores([1])
+    warming.recount(np.array([1]), np.array([1.5]), 3.5)
     warming.remove(2)
     warming.catch_up()
 

@@ -6,6 +6,7 @@ from array import array
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from hashlib import blake2b
 from typing import Any
 
 import orjson
@@ -14,12 +15,17 @@ from hellinger.events import Logged
 from hellinger.ledger.shadows import Weighed
 from hellinger.ledger.shares import Share
 
-__all__ = ["REFERRING", "Request", "Requests", "Unread", "request_of", "spoken_of"]
+__all__ = ["REFERRING", "Request", "Requests", "Unread", "number_of", "request_of", "spoken_of"]
 
 _NONE = array("i")
 
 REFERRING = frozenset(["feedback", "seen", "shadow"])
 """Kinds of events that refer to a ranking, whose name begins their keys."""
+
+
+def number_of(name: str) -> int:
+    """A number for a user or a ranking, the same in every process."""
+    return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "little")
 
 
 Unread = tuple[int, str]
@@ -48,6 +54,7 @@ class Request:
         "ties",
         "unit",
         "version",
+        "who",
         "whose",
         "zoned",
     )
@@ -66,6 +73,7 @@ class Request:
         phase: int = 0,
         unit: int = -1,
         context: str | None = None,
+        user: str | None = None,
         zoned: bool = False,
         ties: int = 0,
     ) -> None:
@@ -85,6 +93,8 @@ class Request:
         """A hash of its user, where users keep their variant; else −1."""
         self.context = context
         """Who asked, as JSON; None where nobody said it."""
+        self.who = 0 if context is None or user is None else number_of(user)
+        """A number of the user's, for models; 0 where nobody said whose the context is."""
         self.zoned = zoned
         """Whether its impressions are counted by position: not those of an older version, which are worth one each."""
         self.ties = ties
@@ -126,7 +136,7 @@ class Request:
         more: dict[str, Any] = {"phase": fields.get("phase", 0), "unit": fields.get("unit", -1)}
         more |= {"ties": fields.get("ties", 0), "zoned": fields.get("zoned", False)}
         if "context" in fields:
-            more["context"] = orjson.dumps(fields["context"]).decode()
+            more |= {"context": orjson.dumps(fields["context"]).decode(), "user": fields.get("user")}
         return cls(fields["variant"], segment, at, fields["through"], items, counted=fields["counted"], **more)
 
     def position(self, item: str) -> int:

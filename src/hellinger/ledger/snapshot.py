@@ -50,6 +50,7 @@ def encode(ledger: Ledger) -> Iterator[bytes]:
         },
         "priors": [(variant, segment, *prior) for (variant, segment), prior in ledger.priors.items()],
         "curve": ledger.curve,
+        "pace": ledger.pace,
         "looks": ledger.looks.as_json(),
         "counts": [
             (variant, segment, counts.total(), counts.late.tolist())
@@ -109,7 +110,10 @@ def decode(parts: Iterable[bytes], *, cache: int = 100_000, anew: bool = False) 
         ledger.begin_phase(phase)
     ledger.departed = Departed.of_json(header.get("departed", {}))
     ledger.series = TimeSeries.of(header["series"])
-    for name, about in header.get("models", {}).items():
+    if "curve" in header:
+        ledger.curve = header["curve"][0], header["curve"][1]
+        ledger.looks = Looks.of(header["looks"])
+    for name, about in header.get("models", {}).items():  # one that begins anew counts by the curve
         data = next(blocks)
         try:
             ledger.models.of[name] = Modelled.decode(about, data)
@@ -117,9 +121,8 @@ def decode(parts: Iterable[bytes], *, cache: int = 100_000, anew: bool = False) 
             if not anew:
                 raise
             ledger.models.begin_anew(name, about)
-    if "curve" in header:
-        ledger.curve = header["curve"][0], header["curve"][1]
-        ledger.looks = Looks.of(header["looks"])
+    if "pace" in header:
+        ledger.pace = header["pace"][0], header["pace"][1]
     return ledger
 
 

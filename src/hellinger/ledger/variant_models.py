@@ -12,7 +12,7 @@ from hellinger.ledger.catalogue import HIDDEN
 from hellinger.ledger.counts import Floats, Slots
 from hellinger.ledger.errors import UnknownKindError
 from hellinger.ledger.modelled import ITEMS, Modelled, Placing, ShownIn, has_model, split_model
-from hellinger.ledger.requests import Request
+from hellinger.ledger.requests import Request, number_of
 
 if TYPE_CHECKING:
     from hellinger.ledger.ledger import Ledger
@@ -94,14 +94,28 @@ class VariantModels:
                     self._begin(name, model)
 
     def _begin(self, name: str, model: Modelled) -> None:
-        ledger, catalogue = self._ledger, self._ledger.catalogue
-        there = catalogue["state"][: len(catalogue.ids)] <= HIDDEN
-        there[list(ledger.gone.get(name, ()))] = False
-        slots = np.flatnonzero(there)
-        sources = ledger.sources(name, shared=model.shared)
-        items = self._placings(slots[np.argsort(catalogue["since"][slots])], sources)
-        model.begin(items, ledger.rounds(variants=sources))
+        sources = self._ledger.sources(name, shared=model.shared)
+        model.begin(self._placings(self._slots(name), sources), self._rounds(sources))
         self.set_prior(name, "")
+
+    def _slots(self, name: str) -> Slots:
+        """The items that a variant's model is to have, in the order in which they came."""
+        catalogue = self._ledger.catalogue
+        there = catalogue["state"][: len(catalogue.ids)] <= HIDDEN
+        there[list(self._ledger.gone.get(name, ()))] = False
+        slots = np.flatnonzero(there)
+        return slots[np.argsort(catalogue["since"][slots])]
+
+    def _rounds(self, sources: Sequence[str]) -> float:
+        return self._ledger.rounds(variants=sources, lacks=self._ledger.worth.lacks)
+
+    def recount(self) -> None:
+        """Count all impressions by what they are worth now: another curve is in force."""
+        ledger = self._ledger
+        for name, model in self.of.items():
+            slots, sources = self._slots(name), ledger.sources(name, shared=model.shared)
+            n, _ = ledger.sums(slots, variants=sources, lacks=ledger.worth.lacks)
+            model.recount(ledger.catalogue["since"][slots], n, self._rounds(sources))
 
     def set_prior(self, variant: str, segment: str) -> None:
         """Let a model have the variant's prior for all traffic, where there is one."""
@@ -123,7 +137,8 @@ class VariantModels:
 
     def _placings(self, slots: Slots, sources: Sequence[str]) -> list[Placing]:
         catalogue = self._ledger.catalogue
-        n, s = (column.tolist() for column in self._ledger.sums(slots, variants=sources))
+        lacks = self._ledger.worth.lacks
+        n, s = (column.tolist() for column in self._ledger.sums(slots, variants=sources, lacks=lacks))
         return [
             Placing(
                 int(catalogue["since"][slot]),
@@ -136,15 +151,19 @@ class VariantModels:
             for j, slot in enumerate(slots.tolist())
         ]
 
-    def observe(self, name: str, request: Request, positions: Sequence[int], shown: float, rise: float) -> None:
-        """Learn from impressions of a ranking, or from what they have earned."""
+    def observe(
+        self, name: str, request: Request, positions: Sequence[int], shown: Floats | float, rise: float
+    ) -> None:
+        """Learn from impressions of a ranking, each worth so much, or from what they have earned."""
         learners = self.learners(request.variant)
         if learners:
             slots = self._ledger.slots_of(request)
             there = [position for position in positions if slots[position] >= 0]
             since = self._ledger.catalogue["since"][[slots[position] for position in there]].tolist()
+            if isinstance(shown, np.ndarray):
+                shown = shown[there]
             window = self._ledger.window_of(request)
-            where = ShownIn(name, there, request.at, request.at + window)
+            where = ShownIn(name, there, request.at, request.at + window, request.who or number_of(name))
             for model in learners:
                 # of a ranking made before the model began, it knows the impressions without their context
                 context = request.context if request.through >= model.began else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import itertools
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,43 +15,80 @@ import numpy as np
 import numpy.typing as npt
 
 from hellinger.errors import InputError, require
+from hellinger.models._waiting import Waited, Waiting
 from hellinger.policies.effects import Named, column_key
 
-__all__ = ["Encoder", "Features", "Scaling", "check_features", "hashed"]
+__all__ = ["MOST_KEYS", "Encoder", "Features", "Opened", "Scaling", "check_features", "hashed"]
 
 Features: TypeAlias = Mapping[str, float | str | Sequence[str] | None]
 """What is known of a person or an item: numbers, words, texts and lists of words, by key."""
 
-MOST_KEYS = 64
+MOST_KEYS = 1000
+"""Of one description; a service takes no more than its setting ``max_features``, which is less."""
 MOST_ENTRIES = 100
 LONGEST_KEY, LONGEST_CATEGORY, LONGEST_TEXT = 100, 200, 10_000
-_MOST_COLUMNS = 1024
+_MOST_COLUMNS, _MOST_ENOUGH = 1024, 100
 MOST_LEFT_OUT = 20
 """Names of features without a column that are remembered."""
 _FAR = 4.0
 """Standard deviations beyond which a number says no more."""
+_REACH = 8.0
+"""Standard deviations beyond which a value counts no more for mean and spread."""
+_CALMER = 0.95
+"""What a value within the bound leaves of its widening: one in fourteen beyond it keeps it as wide as it is."""
+_FEW, _LONGEST = 4, 1 << 16
+"""Values that a block must have to stand alone; values of the longest block, and the most that count beside one."""
 
 _WORD, _BLANK = re.compile(r"\w+"), re.compile(r"\s")
 
 
 class Scaling(NamedTuple):
-    """Mean and spread of a number so far, and those in use: they are taken over at counts 2, 4, 8, … of values."""
+    """Mean and spread of a number, taken over from its values block by block: after 2, 4, 8, … of them.
+
+    A value counts only as far as ``_REACH`` spreads from the mean, so that no single one can move either by much. Each
+    value beyond that bound doubles it, and those within bring it back, so that a lasting change is followed. A block
+    that lies within a small part of the spread so far shows that what came before was no measure, and stands alone.
+    """
 
     values: int = 0
     mean: float = 0.0
     squares: float = 0.0
+    """Mean and squared differences of the block's values so far."""
+    bound: float = 1.0
+    """How many times as far as usually a value of the block may lie."""
+    weight: int = 0
+    """Values that those in use are of."""
     used_mean: float = 0.0
     used_spread: float = 0.0
 
+    @property
+    def used(self) -> tuple[float, float]:
+        """The mean and spread in use."""
+        return self.used_mean, self.used_spread
+
     def after(self, value: float) -> Scaling:
         """The same with one value more."""
-        count = self.values + 1
+        count, bound = self.values + 1, self.bound
+        begun = _block(self.values)
+        if self.used_spread > 0.0:
+            far = _REACH * self.used_spread * bound
+            within = self.used_mean - far <= value <= self.used_mean + far
+            value = min(max(value, self.used_mean - far), self.used_mean + far)
+            bound = max(1.0, bound * _CALMER) if within else 2.0 * bound
+        size = count - begun
         step = value - self.mean
-        mean = self.mean + step / count
+        mean = self.mean + step / size
         squares = self.squares + step * (value - mean)
-        if count > 1 and count & (count - 1) == 0:
-            return Scaling(count, mean, squares, mean, math.sqrt(squares / count))
-        return Scaling(count, mean, squares, self.used_mean, self.used_spread)
+        if count < 2 or _block(count) != count:
+            return self._replace(values=count, mean=mean, squares=squares, bound=bound)
+        spread = math.sqrt(squares / size)
+        weight = min(self.weight, _LONGEST)
+        if not weight or (size >= _FEW and 0.0 < spread < self.used_spread / _REACH):
+            return Scaling(count, weight=size, used_mean=mean, used_spread=spread)
+        share = size / (weight + size)
+        apart = mean - self.used_mean
+        square = (1.0 - share) * self.used_spread**2 + share * spread**2 + share * (1.0 - share) * apart**2
+        return Scaling(count, 0.0, 0.0, 1.0, weight + size, self.used_mean + share * apart, math.sqrt(square))
 
     def of(self, values: Any) -> Any:
         """Values in standard deviations from the mean; 0 while there is none."""
@@ -61,13 +99,29 @@ class Scaling(NamedTuple):
         return np.clip((values - self.used_mean) / self.used_spread, -_FAR, _FAR)
 
 
+def _block(count: int) -> int:
+    """After how many values the block began that the next one belongs to."""
+    if count >= _LONGEST:
+        return count - count % _LONGEST
+    return 0 if count < 2 else 1 << (count.bit_length() - 1)
+
+
+class Opened(NamedTuple):
+    """What has got columns now, and was met before: where, and how much of it there was."""
+
+    kind: str
+    key: str
+    column: int
+    waited: Waited
+
+
 class Encoder:
     """Features as a vector; what it knows is a function of the features it was given to learn, in their order.
 
-    A word is a category, with a column ``key=word`` of its own from the first time it is learned. A list of words is
-    several of them, 1/√count each. A string with blanks is a text, whose words are hashed into a few columns,
-    ``key#0``, ``key#1``, …. A number has one column, in standard deviations from the mean so far; ``True`` and
-    ``False`` are words. What is missing, None, not finite, or was never learned is no information: zeros.
+    A word is a category, with a column ``key=word`` of its own. A list of words is several of them, 1/√count each. A
+    string with blanks is a text, whose words are hashed into a few columns, ``key#0``, ``key#1``, …. A number has one
+    column, in standard deviations from the mean so far; ``True`` and ``False`` are words. What is missing, None, not
+    finite, or has no column is no information: zeros.
 
     Parameters
     ----------
@@ -75,11 +129,18 @@ class Encoder:
         The most columns; features that would need more are no information, and their names are in ``left_out``.
     words
         Columns for each key that has texts.
+    enough
+        In how many places, which :meth:`learn` is told, a feature must have been met before it gets columns. Until then
+        it is known by a hash alone, of the last 4,096.
+    at_once
+        Columns that are given at the first meeting all the same.
+    remembers
+        Whether to remember how much of a feature there was where it waited: :meth:`learn` then gives that back.
 
     Examples
     --------
     >>> encoder = Encoder()
-    >>> encoder.learn([{"age": 30, "city": "Rome"}, {"age": 50, "city": "Oslo"}])
+    >>> _ = encoder.learn([{"age": 30, "city": "Rome"}, {"age": 50, "city": "Oslo"}])
     >>> encoder.names
     ['age', 'city=Rome', 'city=Oslo']
     >>> encoder.encode({"age": 60, "city": "Oslo", "shoes": "red"}).tolist()
@@ -88,11 +149,17 @@ class Encoder:
     [0.0, 0.0, 0.0]
     """
 
-    def __init__(self, columns: int = 32, words: int = 8) -> None:
-        whole = all(isinstance(each, (int, np.integer)) and not isinstance(each, bool) for each in (columns, words))
-        require(whole and 0 <= columns <= _MOST_COLUMNS, f"0 <= columns <= {_MOST_COLUMNS}", columns=columns)
-        require(whole and 1 <= words <= _MOST_COLUMNS, f"1 <= words <= {_MOST_COLUMNS}", words=words)
-        self.columns, self.words = int(columns), int(words)
+    def __init__(
+        self, columns: int = 32, words: int = 8, *, enough: int = 1, at_once: int = 0, remembers: bool = False
+    ) -> None:
+        for name, number, least in (("columns", columns, 0), ("words", words, 1), ("at_once", at_once, 0)):
+            whole = isinstance(number, (int, np.integer)) and not isinstance(number, bool)
+            require(
+                whole and least <= number <= _MOST_COLUMNS, f"{least} <= {name} <= {_MOST_COLUMNS}", **{name: number}
+            )
+        whole = isinstance(enough, int) and not isinstance(enough, bool)
+        require(whole and 1 <= enough <= _MOST_ENOUGH, f"1 <= enough <= {_MOST_ENOUGH}", enough=enough)
+        self.columns, self.words, self.at_once = int(columns), int(words), int(at_once)
         self.names: list[str] = []
         """What each column is."""
         self.scalings: dict[str, Scaling] = {}
@@ -101,7 +168,10 @@ class Encoder:
         """Rises whenever features may be encoded otherwise than before: by a new column or another scaling."""
         self.left_out: list[str] = []
         """What found no column, the first of it: keys of features that say nothing, ``city=…`` for words of a key."""
-        self._place: dict[tuple[str, str | None], int] = {}
+        self.learned = 0
+        """How many features it has learned from."""
+        self._waiting = Waiting(enough, remembers=remembers)
+        self._place: dict[Named, int] = {}
 
     def __len__(self) -> int:
         return len(self.names)
@@ -109,16 +179,23 @@ class Encoder:
     def __repr__(self) -> str:
         return f"Encoder(columns={self.columns}, words={self.words}, {len(self)} in use)"
 
-    def learn(self, many: Iterable[Features]) -> None:
-        """Give columns to what is new, and let numbers enter their scaling; all or none."""
-        found = [list(_parts(features)) for features in many]
-        for part in (part for parts in found for part in parts):
-            if part.kind == "number":
-                self._learn_number(part.key, part.value)
-            elif part.kind == "text":
-                self._open((part.key, None), [f"{part.key}#{j}" for j in range(self.words)], part.key)
-            else:
-                self._open((part.key, part.word), [f"{part.key}={part.word}"], f"{part.key}=…")
+    def learn(self, many: Iterable[Features], places: Iterable[int] | None = None) -> list[Opened]:
+        """Give columns to what was met often enough, and let numbers enter their scaling; all or none.
+
+        ``places`` are where each of these features is met, each a place of its own if not given. What gets columns now
+        and waited in a place that is remembered is returned.
+        """
+        found = [self._found(features) for features in many]
+        opened = []
+        for features, place in zip(found, itertools.count(self.learned) if places is None else places, strict=False):
+            for what, amounts in features.items():
+                waited = self._open(what, place, amounts)
+                if waited:
+                    opened.append(Opened(what.kind, what.key, self._place[what], waited))
+                if what.kind == "number" and waited is not None:
+                    self._scale(what.key, [*(each[0] for _, each in waited if each), amounts[0]])
+        self.learned += len(found)
+        return opened
 
     def encode(self, features: Features) -> npt.NDArray[np.float64]:
         """These features as a vector of all columns. Changes nothing."""
@@ -129,20 +206,16 @@ class Encoder:
         """The vectors of several, one a row. Changes nothing."""
         out = np.zeros((len(many), len(self)))
         for row, features in zip(out, many, strict=True):
-            for part in _parts(features):
-                if part.kind == "number":
-                    scaling = self.scalings.get(part.key)
-                    if scaling is not None:
-                        row[self._place["", part.key]] = scaling.of(part.value)
-                elif part.kind == "text":
-                    place = self._place.get((part.key, None))
-                    if place is not None:
-                        bucket, sign = _hashed(part.word, self.words)
-                        row[place + bucket] += sign * part.value
+            for what, amounts in self._found(features).items():
+                place = self._place.get(what)
+                if place is None:
+                    continue
+                if what.kind == "number":
+                    row[place] = self.scalings[what.key].of(amounts[0])
+                elif what.kind == "text":
+                    row[place : place + self.words] = amounts
                 else:
-                    place = self._place.get((part.key, part.word))
-                    if place is not None:
-                        row[place] = part.value
+                    row[place] = amounts[0]
         return out
 
     def numbers(self, features: Features) -> dict[str, float]:
@@ -151,49 +224,78 @@ class Encoder:
 
     def place(self, key: str) -> int:
         """The column of a key with numbers."""
-        return self._place["", key]
+        return self._place[Named("number", key, "")]
 
-    def _learn_number(self, key: str, value: float) -> None:
-        if self._open(("", key), [key], key):
-            before = self.scalings.get(key, Scaling())
-            after = self.scalings[key] = before.after(value)
-            self.epoch += after[3:] != before[3:]
+    def _found(self, features: Features) -> dict[Named, list[float]]:
+        """What has columns of its own, and what these features have in them; of a number itself."""
+        found: dict[Named, list[float]] = {}
+        for part in _parts(features):
+            if part.kind == "text":
+                bucket, sign = _hashed(part.word, self.words)
+                row = found.setdefault(Named("text", part.key, ""), [0.0] * self.words)
+                row[bucket] += sign * part.value
+            else:
+                found[Named(part.kind, part.key, part.word)] = [part.value]
+        return found
 
-    def _open(self, what: tuple[str, str | None], names: list[str], called: str) -> bool:
-        """Whether this has columns, new ones if there is room."""
+    def _scale(self, key: str, values: Iterable[float]) -> None:
+        before = after = self.scalings.get(key, Scaling())
+        for value in values:
+            after = after.after(value)
+        self.scalings[key] = after
+        self.epoch += after.used != before.used
+
+    def _open(self, what: Named, place: int, amounts: list[float]) -> Waited | None:
+        """Where this waited until now; None if it has no columns: it was met too seldom, or there is no room."""
         if what in self._place:
-            return True
-        if len(self) + len(names) > self.columns:
+            return []
+        kind, key, word = what
+        names = [f"{key}#{j}" for j in range(self.words)] if kind == "text" else [f"{key}={word}" if word else key]
+        needed = len(self) + len(names)
+        waited: Waited | None = []
+        if needed > self.at_once:
+            waited = self._waiting.meet(column_key(*what), place, amounts)
+            if waited is None:
+                return None
+        if needed > self.columns:
+            called = f"{key}=…" if word else key
             if len(self.left_out) < MOST_LEFT_OUT and called not in self.left_out:
                 self.left_out.append(called)
-            return False
+            return None
         self._place[what] = len(self)
         self.names += names
         self.epoch += 1
-        return True
+        return waited
 
     def state(self) -> dict[str, Any]:
         """Everything, as JSON can hold it exactly; :meth:`from_state` makes it again."""
         return {
             "columns": self.columns,
             "words": self.words,
+            "enough": self._waiting.enough,
+            "at_once": self.at_once,
+            "remembers": self._waiting.remembers,
             "names": list(self.names),
             "places": [[*what, place] for what, place in self._place.items()],
             "scalings": {key: list(scaling) for key, scaling in self.scalings.items()},
             "epoch": self.epoch,
             "left_out": list(self.left_out),
+            "learned": self.learned,
+            "waiting": self._waiting.state(),
         }
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
         """Return the encoder that gave this state."""
         try:
-            made = cls(state["columns"], state["words"])
+            more = {name: state[name] for name in ("enough", "at_once", "remembers")}
+            made = cls(state["columns"], state["words"], **more)
             made.names = [str(name) for name in state["names"]]
-            made._place = {(key, word): int(place) for key, word, place in state["places"]}
-            made.scalings = {key: Scaling(int(row[0]), *map(float, row[1:])) for key, row in state["scalings"].items()}
-            made.epoch = int(state["epoch"])
-            made.left_out = [str(name) for name in state.get("left_out", ())]  # an older state has none
+            made._place = {Named(*what): int(place) for *what, place in state["places"]}
+            made.scalings = {key: Scaling(*row) for key, row in state["scalings"].items()}
+            made.epoch, made.learned = int(state["epoch"]), int(state["learned"])
+            made.left_out = [str(name) for name in state["left_out"]]
+            made._waiting.restore(state["waiting"])
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"an encoder's state must be what Encoder.state() gave, but got {error!r}") from None
         return made
@@ -233,14 +335,16 @@ def _parts(features: Any) -> Iterable[_Part]:
     for key, value in features.items():
         if not (isinstance(key, str) and 0 < len(key) <= LONGEST_KEY):
             raise InputError(f"a feature's key must be a string of 1 to {LONGEST_KEY} characters, but got {key!r:.120}")
+        _check_text(key)
         if value is None:
             continue
         if isinstance(value, str):
+            _check_text(value)
             yield from _words(key, value)
         elif isinstance(value, (bool, np.bool_)):
             yield _Part("category", key, str(bool(value)).lower(), 1.0)
         elif isinstance(value, (float, int, Real, np.number)):
-            number = float(value)
+            number = _float(key, value)
             if math.isfinite(number) and abs(number) < 1e100:
                 yield _Part("number", key, "", number)
         elif isinstance(value, (Sequence, set, frozenset, np.ndarray)) and not isinstance(value, (bytes, bytearray)):
@@ -250,6 +354,7 @@ def _parts(features: Any) -> Iterable[_Part]:
             for entry in entries:
                 if not isinstance(entry, str):
                     raise InputError(f"a feature's list must have strings only, but {key!r} has {entry!r}")
+                _check_text(entry)
             # a set has no order of its own
             distinct = sorted({entry.strip() for entry in entries} - {""})
             for entry in distinct:
@@ -258,6 +363,21 @@ def _parts(features: Any) -> Iterable[_Part]:
             raise InputError(
                 f"a feature must be a number, a string or a list of strings, but {key!r} is {value!r:.120}"
             )
+
+
+def _check_text(text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InputError(f"text in features must be valid Unicode, but got {text!r:.120}") from None
+
+
+def _float(key: str, value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        got = f"a whole number of {value.bit_length()} bits" if isinstance(value, int) else f"{value!r:.120}"
+        raise InputError(f"a feature's number must be one that a float can hold, but {key!r} is {got}") from None
 
 
 def _words(key: str, text: str) -> Iterable[_Part]:

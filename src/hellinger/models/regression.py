@@ -16,7 +16,7 @@ from hellinger.models import _kernels as kernels
 from hellinger.models import _spread
 from hellinger.models._base import Model
 from hellinger.models._kernels import BLOCK, FIRST, ItemLevels, Own, View, Weights
-from hellinger.models.encoder import Encoder, Features
+from hellinger.models.encoder import Encoder, Features, Opened
 from hellinger.policies import Policy, fit_prior
 
 __all__ = ["Effect", "Regression"]
@@ -30,6 +30,10 @@ _WORK = 1 << 16
 """Multiplications that an event may spend on letting weights follow their spread; one weight in any case."""
 _COLUMNS = ("pulls", "sums", "base", "kappa", "info", "row")
 _NOBODY: Features = {}
+PEOPLE = 5
+"""People whose contexts had a word or a key before it gets a column: until then nobody can read it anywhere."""
+ITEMS = 3
+"""The same of items, where half of the columns are taken: of one or two, their own levels say most of what it would."""
 
 
 class Effect(NamedTuple):
@@ -59,8 +63,9 @@ class Regression:
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self.people = Encoder(model.columns)
-        self.things = Encoder(model.item_columns)
+        self.people = Encoder(model.columns, enough=PEOPLE)
+        half = model.item_columns // 2
+        self.things = Encoder(model.item_columns, enough=ITEMS, at_once=half, remembers=True)
         self.count = 0
         """How many items there are."""
         self.events = 0
@@ -88,6 +93,8 @@ class Regression:
         self._own = _NO_OWN
         self._used = 0
         """Rows of own weights in use."""
+        self._number = np.zeros(0, np.int64)
+        """Of each item, how many were described before it."""
         self._raw: dict[str, Floats] = {}
         """Numbers among the items' features as they were given, NaN where there is none."""
         self._scaled: dict[str, tuple[float, float]] = {}
@@ -110,8 +117,8 @@ class Regression:
         if features is not None:
             require(len(features) == count, "features are given for each item", items=count, features=len(features))
         self.settle()
-        if features is not None and self.model.shared:
-            self.things.learn(features)
+        described = features if self.model.shared else None
+        opened = self.things.learn(described) if described is not None else []
         first, self.count = self.count, self.count + count
         self._make_room()
         levels = self._levels
@@ -119,9 +126,9 @@ class Regression:
         levels.pulls[new], levels.sums[new], levels.row[new] = pulls, sums, -1
         for column in self._raw.values():
             column[new] = np.nan
-        if features is not None and self.model.shared:
-            self._reshape()
-            self._write(first, features)
+        self._number[new] = -1
+        if described is not None:
+            self._describe(first, described, opened)
         self._refresh(first, self.count)
         self._rescale()
 
@@ -132,13 +139,13 @@ class Regression:
         """
         require(slot >= 0, "0 <= slot", slot=slot)
         self.settle()
-        if self.model.shared and features:
-            self.things.learn([features])
+        described = [features] if self.model.shared and features else []
+        opened = self.things.learn(described)
         first = min(slot, self.count)
         if slot >= self.count:
             self.count = slot + 1
             self._make_room()
-            self._levels.row[first:] = -1
+            self._levels.row[first:] = self._number[first:] = -1
             for column in self._raw.values():
                 column[first : self.count] = np.nan
         levels = self._levels
@@ -148,9 +155,8 @@ class Regression:
         levels.blocks[slot // BLOCK, :, slot % BLOCK] = 0.0
         for column in self._raw.values():
             column[slot] = np.nan
-        if self.model.shared:
-            self._reshape()
-            self._write(slot, [{} if features is None else features])
+        self._number[slot] = -1
+        self._describe(slot, described, opened)
         self._refresh(first, slot + 1)
         if self.model.shared:
             self._rescale()
@@ -166,7 +172,7 @@ class Regression:
                 self._free(row)
             for name in _COLUMNS:
                 getattr(levels, name)[slot] = getattr(levels, name)[last]
-            for column in self._raw.values():
+            for column in (self._number, *self._raw.values()):
                 column[slot] = column[last]
             levels.blocks[slot // BLOCK, :, slot % BLOCK] = levels.blocks[last // BLOCK, :, last % BLOCK]
             levels.blocks[last // BLOCK, :, last % BLOCK] = 0.0
@@ -178,10 +184,13 @@ class Regression:
         """A context as numbers. Changes nothing."""
         return self.people.encode(_NOBODY if features is None else features)
 
-    def learn_context(self, features: Features | None) -> Floats:
-        """The same, for somebody to whom something is shown: what is new gets its columns first."""
+    def learn_context(self, features: Features | None, who: int | None = None) -> Floats:
+        """The same, for somebody to whom something is shown: what enough people had gets its columns first.
+
+        ``who`` is a number of theirs; without it, everybody is somebody else.
+        """
         if features:
-            self.people.learn([features])
+            self.people.learn([features], None if who is None else [who])
             self._reshape()
         return self.context(features)
 
@@ -220,13 +229,23 @@ class Regression:
         for _ in self.observing(slots, context, impressions, rewards):
             pass
 
-    def observing(self, slots: Slots, context: Features | None, impressions: Floats, rewards: Floats) -> Iterator[None]:
+    def observing(
+        self, slots: Slots, context: Features | None, impressions: Floats, rewards: Floats, who: int | None = None
+    ) -> Iterator[None]:
         """:meth:`observe_page`, whose caller may do something else after each item: rank, and change nothing."""
-        z = self.learn_context(context) if impressions.any() else self.context(context)
+        z = self.learn_context(context, who) if impressions.any() else self.context(context)
         for slot, n, s in zip(slots.tolist(), impressions.tolist(), rewards.tolist(), strict=True):
             if n or s:
                 self.observe(slot, z, n, s)
                 yield
+
+    def reweigh(self, slots: Slots, ratio: Floats) -> None:
+        """Let what items were shown so far count so many times as much; what they have earned stays.
+
+        The weights stay as they were learned: they say how rewards differ, whatever an impression is worth.
+        """
+        self._levels.pulls[slots] *= ratio
+        self._refresh_later()
 
     def set_prior(self, mean: float, strength: float) -> None:
         """Set what is believed of an item before its first event; what the model's spec fixes stays as it is."""
@@ -278,7 +297,7 @@ class Regression:
         other._levels.pulls[:] = other._levels.sums[:] = 0.0
         other._levels.row[:] = -1
         other.events = other._used = 0
-        other.people, other._own = Encoder(self.model.columns), _NO_OWN
+        other.people, other._own = Encoder(self.model.columns, enough=PEOPLE), _NO_OWN
         other.spread = np.full(4, self.model.scale**2)
         other._weights, other._rows = _NO_WEIGHTS, 0
         other._reshape()
@@ -360,7 +379,7 @@ class Regression:
     def memory(self) -> int:
         """Bytes in use for items and weights."""
         levels = self._levels
-        each = sum(int(getattr(levels, name).itemsize) for name in _COLUMNS) + 8 * len(self._raw)
+        each = sum(int(getattr(levels, name).itemsize) for name in _COLUMNS) + 8 * (1 + len(self._raw))
         blocks = int(levels.blocks[: self._blocks].nbytes)
         own = self._used * ((self._own.mean.shape[1] + 1) * self._own.mean.shape[1] + 1) * 8
         return int(self.count * each + blocks + own + self._weights.cov.nbytes)
@@ -388,6 +407,7 @@ class Regression:
         levels = self._levels
         arrays: dict[str, Any] = {name: getattr(levels, name)[: self.count] for name in _COLUMNS}
         arrays |= {"blocks": levels.blocks[: self._blocks], "most": levels.most, "spread": self.spread}
+        arrays["number"] = self._number[: self.count]
         arrays |= self._weights._asdict()
         arrays |= {f"own_{name}": array[: self._used] for name, array in self._own._asdict().items()}
         arrays |= {f"raw{number}": column[: self.count] for number, column in enumerate(self._raw.values())}
@@ -404,6 +424,7 @@ class Regression:
             made.strength, made.mass = float(plain["strength"]), float(plain["mass"])
             made._width, made._rows, made._used = int(plain["width"]), int(plain["rows"]), int(plain["used"])
             made._raw = {key: np.array(arrays[f"raw{number}"]) for number, key in enumerate(plain["raw"])}
+            made._number = np.array(arrays["number"])
             made._scaled = {key: (float(a), float(b)) for key, (a, b) in plain["scaled"].items()}
             made._weights = Weights(*(np.array(arrays[name]) for name in Weights._fields))
             made._own = Own(*(np.array(arrays[f"own_{name}"]) for name in Own._fields))
@@ -428,6 +449,7 @@ class Regression:
         flat = grown(levels.blocks.reshape(-1), self._blocks * depth * BLOCK)
         blocks = flat[: flat.size // (depth * BLOCK) * depth * BLOCK].reshape(-1, depth, BLOCK)
         self._levels = levels._replace(blocks=blocks, **columns)
+        self._number = grown(self._number, self.count)
         self._raw = {key: _nan(column, self.count) for key, column in self._raw.items()}
 
     def _reshape(self) -> None:
@@ -461,6 +483,32 @@ class Regression:
         things = ["", *self.things.names]
         return [" × ".join(filter(None, (one, two))) for one in ("", *self.people.names) for two in things]
 
+    def _describe(self, first: int, features: Sequence[Features], opened: Sequence[Opened]) -> None:
+        """Encode the items from this place on, whose features were learned just now; and others by what that opened."""
+        self._number[first : first + len(features)] = self.things.learned + np.arange(-len(features), 0)
+        self._reshape()
+        self._write(first, features)
+        for each in opened:
+            self._write_late(each)
+
+    def _write_late(self, opened: Opened) -> None:
+        """Let items have the columns that they have waited for."""
+        levels = self._levels
+        for number, amounts in opened.waited:
+            for slot in np.flatnonzero(self._number[: self.count] == number).tolist():  # none, if it has left
+                if opened.kind == "number":
+                    self._raw_of(opened.key)[slot] = amounts[0]
+                    continue
+                column = FIRST + opened.column
+                levels.blocks[slot // BLOCK, column : column + len(amounts), slot % BLOCK] = amounts
+                levels.most[1] = max(levels.most[1], float(np.abs(np.array(amounts, np.float32)).max()))
+                self._refresh(slot, slot + 1)
+
+    def _raw_of(self, key: str) -> Floats:
+        if key not in self._raw:
+            self._raw[key] = np.full(self._levels.pulls.size, np.nan)
+        return self._raw[key]
+
     def _write(self, first: int, features: Sequence[Features]) -> None:
         """Encode items from this place on."""
         for start in range(0, len(features), 4096):
@@ -472,16 +520,14 @@ class Regression:
         for slot, given in enumerate(features, first):
             for key, value in self.things.numbers(given).items():
                 if key in self.things.scalings:
-                    if key not in self._raw:
-                        self._raw[key] = np.full(self._levels.pulls.size, np.nan)
-                    self._raw[key][slot] = value
+                    self._raw_of(key)[slot] = value
 
     def _rescale(self) -> None:
         """Encode the items' numbers anew whose scaling has changed."""
         changed = False
         for key, scaling in self.things.scalings.items():
-            if self._scaled.get(key) != scaling[3:]:
-                self._scaled[key] = (scaling.used_mean, scaling.used_spread)
+            if self._scaled.get(key) != scaling.used:
+                self._scaled[key] = scaling.used
                 values = np.nan_to_num(scaling.of(self._raw[key][: self.count])).astype(np.float32)
                 column, whole = FIRST + self.things.place(key), self.count // BLOCK
                 self._levels.blocks[:whole, column] = values[: whole * BLOCK].reshape(whole, BLOCK)

@@ -75,6 +75,9 @@ class Prior(NamedTuple):
     effects
         What features tell of an item, whose impressions then are exposures; a and strength are of what they leave open.
         None where they tell nothing. See :mod:`hellinger.policies.effects`.
+    trust
+        What fits so far have said for groups that tell nearly all: the next one begins with it. Items that have left
+        are in it.
 
     Examples
     --------
@@ -84,7 +87,7 @@ class Prior(NamedTuple):
     >>> Prior.from_state(prior.state()) == prior
     True
     >>> fit_prior([90, 80, 10, 20], [1000] * 4, groups=[0, 0, 1, 1], paths=[("left",), ("right",)]).shares
-    (0.96,)
+    (0.89,)
     """
 
     a: float = NOTHING.a
@@ -93,6 +96,7 @@ class Prior(NamedTuple):
     plays: float = NOTHING.plays
     shares: tuple[float, ...] = ()
     effects: Effects | None = None
+    trust: float = 0.0
 
     def check(self) -> Self:
         """Return this, or raise where it cannot be a prior."""
@@ -101,12 +105,15 @@ class Prior(NamedTuple):
         require(0 <= self.plays < math.inf, "0 <= plays", plays=self.plays)
         possible = len(self.shares) <= MOST_LEVELS and all(share >= 0 for share in self.shares) and sum(self.shares) < 1
         require(possible, f"at most {MOST_LEVELS} shares, none negative, below 1 together", shares=self.shares)
+        require(math.isfinite(self.trust), "trust is a number", trust=self.trust)
         return self
 
     def state(self) -> dict[str, Any]:
         """The prior as JSON can hold it exactly; :meth:`from_state` makes it again."""
         state = self._asdict() | {"shares": list(self.shares)}
         effects = state.pop("effects")
+        if not self.trust:
+            del state["trust"]
         return state if effects is None else state | {"effects": effects.state()}
 
     @classmethod
@@ -116,9 +123,10 @@ class Prior(NamedTuple):
             a, strength, focus, plays = (float(state[name]) for name in ("a", "strength", "focus", "plays"))
             shares = tuple(map(float, state.get("shares", ())))
             effects = None if state.get("effects") is None else Effects.from_state(state["effects"])
+            trust = float(state.get("trust", 0.0))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise InputError(f"a prior's state must be what Prior.state() gave, but got {error!r}") from None
-        return cls(a, strength, focus, plays, shares, effects).check()
+        return cls(a, strength, focus, plays, shares, effects, trust).check()
 
 
 def tag_path(tags: Iterable[str]) -> Path:
@@ -306,6 +314,7 @@ def fit_prior(
     departed: tuple[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike] | None = None,
     items: npt.ArrayLike | None = None,
     features: Described | None = None,
+    trust: float = 0.0,
 ) -> Prior:
     """Return the prior that these counts give, whatever their order: what ``Pool.fit`` gives for the same items.
 
@@ -324,6 +333,8 @@ def fit_prior(
         How many items have these counts, a whole number, where there are no groups; one if not given.
     features
         What the items are, as columns: see :func:`hellinger.models.hashed`.
+    trust
+        That of the prior in force: see :class:`Prior`.
     """
     s, n = np.ascontiguousarray(rewards, np.float64), np.ascontiguousarray(impressions, np.float64)
     require(
@@ -356,7 +367,7 @@ def fit_prior(
     exposed = n[drawn]
     if features is not None and prior.effects is not None:
         exposed = exposures(exposed, s[drawn], features.rows(drawn).steps(prior.effects))
-    return with_shares(prior, s[drawn], exposed, leaf[drawn], tree)
+    return with_shares(prior, s[drawn], exposed, leaf[drawn], tree, trust)
 
 
 def _with_effects(
@@ -430,14 +441,17 @@ def with_effects(
     return prior._replace(a=law.a, strength=law.strength, effects=effects)
 
 
-def with_shares(prior: Prior, s: Floats, n: Floats, leaf: npt.NDArray[np.int64], tree: GroupSums) -> Prior:
+def with_shares(
+    prior: Prior, s: Floats, n: Floats, leaf: npt.NDArray[np.int64], tree: GroupSums, trust: float
+) -> Prior:
     """The same prior, with what groups tell about these items, all of which have impressions."""
     if not leaf.size:
-        return prior
+        return prior._replace(trust=trust)
     s, n, leaf = thinned(s, n, leaf, tree)
     leaf, tree = tree.above(leaf)
     a, b = fit_beta(s, n, np.ones(s.size))
-    return prior._replace(shares=fit_shares(s, n, leaf, tree, a / (a + b), a + b))
+    shares, trust = fit_shares(s, n, leaf, tree, a / (a + b), a + b, trust)
+    return prior._replace(shares=shares, trust=trust)
 
 
 def group_tree(

@@ -12,10 +12,11 @@ rest around their innermost group. In units of m(1 − m) these are variances v 
   from), and the variance of that mean and of the item around it together.
 
 An item of an unknown group thus has mean m and strength T, whatever the shares. They are those under which every item
-is most likely given all others, from a lattice, and what is held beforehand: that groups, which somebody made, tell
-either nearly all or nothing. A pool that does not use its groups shows few items of each, and never finds out; one that
-uses groups which mean nothing soon does. So large shares stay while counts do not speak against them, and small ones
-need counts that speak for them.
+is most likely given those shown more often, from a lattice, and what is held beforehand: that groups, which somebody
+made, tell either nearly all or nothing. A pool that does not use its groups shows few items of each, and never finds
+out; one that uses groups which mean nothing soon does. So large shares stay while counts do not speak against them, and
+small ones need counts that speak for them. What counts said at earlier fits, of items that have left since, is
+remembered as the *trust* in groups, one number.
 """
 
 from __future__ import annotations
@@ -35,11 +36,17 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 MOST_LEVELS = 8
-_FAVOUR = 6.0
+_FAVOUR = 8.0
 """Logarithm of how much more likely it is held beforehand that groups tell everything than that they tell a little."""
 _NOTHING = 5.0
-"""The same for that they tell nothing: e⁻¹ of what everything is, and more than a share below 5/6."""
-_MOST_SHARE = 0.98
+"""The same for that they tell nothing: less than for everything, and more than for a share below 5/8."""
+_MOST_SHARE = 0.92
+_MEMORY = 100.0
+"""So many fits are remembered, about: where items come and go all are others after half as many."""
+_BATCHES = 3.0
+"""What counts said at these fits, on average, is believed as if so many pools of other items had said it."""
+_MOST_TRUST = 6.0
+"""And no more than that: groups may have come to mean something, or nothing."""
 SAMPLE = 16384
 """So many items with impressions suffice for the fit; where there are more, whole groups are drawn by their marks."""
 
@@ -108,77 +115,96 @@ def _message(weight: float, v: float) -> float:
     return weight / (1.0 + weight * v)
 
 
+@helper
+def _prior_of(tree: Any, g: int, mean: float, v: Floats, sent: Floats, good: Floats, path: Ints) -> tuple[float, float]:
+    """Mean and worth of a group's prior: what lies above, without what the group itself has sent there."""
+    depth = 0
+    while g >= 0:  # path: room for this group and those above it
+        path[depth] = g
+        depth += 1
+        g = tree.parent[g]
+    above, worth, h = mean, 1.0 / max(v[1], 1e-12), path[depth - 1]
+    for d in range(2, depth + 1):
+        g = path[depth - d]
+        w = _message(sent[g], v[d])
+        y = w * good[g] / sent[g] if w > 0.0 else 0.0
+        k = worth + sent[h] - w
+        above = (worth * above + good[h] - y) / k
+        worth, h = 1.0 / max(1.0 / k + v[d], 1e-12), g
+    return above, worth
+
+
+@helper
+def _send(tree: Any, g: int, w: float, y: float, v: Floats, sent: Floats, good: Floats) -> None:
+    """Let a group know this, and all above it."""
+    while True:
+        old = _message(sent[g], v[tree.depth[g]])
+        old_y = old * good[g] / sent[g] if old > 0.0 else 0.0
+        sent[g] += w
+        good[g] += y
+        h = tree.parent[g]
+        if h < 0 or sent[g] <= 0.0:
+            break
+        w = _message(sent[g], v[tree.depth[g]])
+        y = w * good[g] / sent[g] - old_y
+        w, g = w - old, h
+
+
 @jit
 def likelihood(s: Floats, n: Floats, leaf: Ints, tree: Any, mean: float, strength: float, shares: Floats) -> float:
-    """Log-likelihood of each item with impressions given all others, summed; ``leaf`` is −1 for no group."""
+    """Log-likelihood of the items, each given those before it and those that left; ``leaf`` is −1 for no group."""
     size, levels = tree.parent.size, 0
     for g in range(size):
         levels = max(levels, tree.depth[g])
-    v, rest = np.zeros(levels + 1), np.full(levels + 1, 1.0 / strength)
+    v, rest = np.zeros(levels + 2), np.full(levels + 2, 1.0 / strength)
     for d in range(1, levels + 1):
         v[d] = shares[d - 1] / strength if d <= shares.size else 0.0
         rest[d] = max(rest[d - 1] - v[d], 0.0)
     sent, good = np.zeros(size), np.zeros(size)  # information about each group, and the same times its mean
-    for i in range(s.size):
-        g = leaf[i]
-        if g >= 0 and n[i] > 0.0:
-            w = _message(n[i], rest[tree.depth[g]])
-            sent[g] += w
-            good[g] += w * s[i] / n[i]
     for g in range(size):
         if tree.impressions[g] > 0.0:
             w = tree.items[g] * _message(tree.impressions[g] / tree.items[g], rest[tree.depth[g]])
-            sent[g] += w
-            good[g] += w * tree.rewards[g] / tree.impressions[g]
-    for d in range(levels, 1, -1):
-        for g in range(size):
-            if tree.depth[g] == d and sent[g] > 0.0:
-                w = _message(sent[g], v[d])
-                sent[tree.parent[g]] += w
-                good[tree.parent[g]] += w * good[g] / sent[g]
-    above, worth = np.full(size, mean), np.empty(size)
-    for d in range(1, levels + 1):
-        for g in range(size):
-            if tree.depth[g] == d:
-                unknown = v[d]
-                h = tree.parent[g]
-                if h >= 0:
-                    w = _message(sent[g], v[d])
-                    y = w * good[g] / sent[g] if w > 0.0 else 0.0
-                    k = worth[h] + sent[h] - w
-                    above[g] = (worth[h] * above[h] + good[h] - y) / k
-                    unknown += 1.0 / k
-                worth[g] = 1.0 / max(unknown, 1e-12)
-    total = 0.0
+            _send(tree, g, w, w * tree.rewards[g] / tree.impressions[g], v, sent, good)
+    total, path = 0.0, np.empty(levels, np.int64)
     for i in range(s.size):
         if n[i] > 0.0:
             m, p = mean, strength
             g = leaf[i]
             if g >= 0:
                 own = rest[tree.depth[g]]
-                w = _message(n[i], own)
-                k = worth[g] + sent[g] - w
-                m = (worth[g] * above[g] + good[g] - w * s[i] / n[i]) / k
+                above, worth = _prior_of(tree, g, mean, v, sent, good, path)
+                k = worth + sent[g]
+                m = (worth * above + good[g]) / k
                 p = 1.0 / (1.0 / k + own)
+                w = _message(n[i], own)
+                _send(tree, g, w, w * s[i] / n[i], v, sent, good)
             total += log_chance(s[i], n[i], min(max(m, 1e-9), 1.0 - 1e-9), p)
     return total
 
 
-def fit_shares(s: Floats, n: Floats, leaf: Ints, tree: GroupSums, mean: float, strength: float) -> tuple[float, ...]:
-    """Return the shares of the levels, broad to narrow; none where that is more likely, by counts and beforehand.
+def fit_shares(
+    s: Floats, n: Floats, leaf: Ints, tree: GroupSums, mean: float, strength: float, trust: float = 0.0
+) -> tuple[tuple[float, ...], float]:
+    """Return the shares of the levels, broad to narrow, and the trust of the next fit; ``trust`` is that of the last.
 
-    Shares of sum S are taken where they make the items e^(5 − 6·S) times as likely at least. One level after the other,
-    twice, in ever smaller steps; the same counts give the same shares, in whatever order.
+    Shares of sum S are taken where they make the items e^(5 − (8 + trust)·S) times as likely at least, and none
+    otherwise. One level after the other, twice, in ever smaller steps; the same counts give the same shares, in
+    whatever order.
     """
     levels = int(tree.depth.max(initial=0))
     shares = np.zeros(levels)
+    order = np.lexsort((tree.mark[leaf], s, n))[::-1]
+    s, n, leaf = s[order], n[order], leaf[order]
+
+    def gain(tried: Floats) -> float:
+        return likelihood(s, n, leaf, tree, mean, strength, tried) - none
 
     def value(level: int, share: float) -> float:
         tried = shares.copy()
         tried[level] = share
-        return likelihood(s, n, leaf, tree, mean, strength, tried) + _FAVOUR * float(tried.sum())
+        return gain(tried) + (_FAVOUR + trust) * float(tried.sum())
 
-    none = best = likelihood(s, n, leaf, tree, mean, strength, shares)
+    none, best = likelihood(s, n, leaf, tree, mean, strength, shares), 0.0
     for _ in range(1 if levels == 1 else 2):
         for level in range(levels):
             most = _MOST_SHARE - float(shares.sum() - shares[level])
@@ -196,7 +222,9 @@ def fit_shares(s: Floats, n: Floats, leaf: Ints, tree: GroupSums, mean: float, s
     found = shares.tolist()
     while found and found[-1] <= 0.0:
         found.pop()
-    return tuple(found) if best >= none + _NOTHING else ()
+    told = max(map(gain, np.eye(levels) * _MOST_SHARE), default=0.0) * _BATCHES / _MOST_SHARE
+    trust += (min(max(told, -_MOST_TRUST), _MOST_TRUST) - trust) / _MEMORY
+    return (tuple(found) if best >= _NOTHING else ()), trust
 
 
 def bits_for(items: int) -> int:

@@ -93,10 +93,12 @@ class Contextual:
         for _ in self.observing(slots, n, s, contexts):
             pass
 
-    def observing(self, slots: Slots, n: Floats, s: Floats, contexts: Contexts) -> Iterator[None]:
+    def observing(
+        self, slots: Slots, n: Floats, s: Floats, contexts: Contexts, who: int | None = None
+    ) -> Iterator[None]:
         """:meth:`observe`, whose caller may rank after each event."""
         if contexts is None or isinstance(contexts, Mapping):
-            yield from self.regression.observing(slots, contexts, n, s)
+            yield from self.regression.observing(slots, contexts, n, s, who)
             return
         for j, context in enumerate(contexts):
             yield from self.regression.observing(slots[j : j + 1], context, n[j : j + 1], s[j : j + 1])

@@ -176,7 +176,7 @@ class Core:
     @property
     def _merges(self) -> bool:
         """Whether the best are found by cells: items of one have the same index."""
-        return self._store.grouped and not self._members.apart.size
+        return self._store.grouped and not self._members.apart(len(self)).size
 
     def _last_tie(self) -> int:
         """Among how many eligible items the last places of the last ranking were drawn; 0 where it is not known."""
@@ -233,7 +233,8 @@ class Core:
             return self._context.values(context, t, slots)
         if rule.separable:
             out = np.empty(slots.size)
-            _scan.score_each(rule, store.state, self._members.table, self._members.apart, self._scale, t, slots, out)
+            members = self._members
+            _scan.score_each(rule, store.state, members.table, members.apart(len(self)), self._scale, t, slots, out)
             if not self.policy.own:
                 counts = store.state.items[slots]
                 self.policy.check_numbers(counts["s"] * self._scale, counts["n"] * self._scale, t, out)
@@ -285,7 +286,7 @@ class Core:
         if self._context is not None or self._levels is not None:
             known = np.full(len(self), np.nan) if rule.random else self._values(np.arange(len(self)))
             return lambda _items, order: known[order]
-        prior, lives = self._members.table.copy(), self._members.apart.copy()
+        prior, lives = self._members.table.copy(), self._members.apart(len(self)).copy()
         state, limit = self._store.state, self._store.limit
         state = state._replace(meta=state.meta.copy())
 
@@ -312,11 +313,23 @@ class Core:
         self._add_rounds(total)
         self._after(slots, n, s)
 
-    def _counting(self, slots: Slots, n: Floats, s: Floats, contexts: Contexts) -> Iterator[None]:
+    def _counting(
+        self, slots: Slots, n: Floats, s: Floats, contexts: Contexts, who: int | None = None
+    ) -> Iterator[None]:
         """:meth:`_count` by a model, event by event."""
         total = self._tally(slots, n, s, contexts)
-        yield from self._modelled.observing(slots, n, s, contexts)
+        yield from self._modelled.observing(slots, n, s, contexts, who)
         self._add_rounds(total)
+        self._after(slots, n, s)
+
+    def _reweigh(self, ids: Names, n: Floats) -> None:
+        """Let the impressions of items count as so many; those that the model has of an item are in proportion."""
+        slots = self._places(ids)
+        items = self._store.state.items
+        before, s = (items[name][slots] * self._scale for name in ("n", "s"))
+        self._modelled.regression.reweigh(slots, np.divide(n, before, out=np.ones(n.size), where=before > 0))
+        _, more = self._store.set(slots, n / self._scale, s / self._scale, self._checks.bounds)
+        self._add_rounds(more, fresh=False)
         self._after(slots, n, s)
 
     def _tally(self, slots: Slots, n: Floats, s: Floats, contexts: Contexts) -> float:
@@ -351,6 +364,8 @@ class Core:
             self._set_prior(_prior.fit(self._store, self._members, self._scale, self._described))
 
     def _set_prior(self, prior: Prior, *, slowly: bool = False) -> None:
+        if self._context is not None:  # a model knows items by their features; groups tell it nothing
+            prior = prior._replace(shares=(), effects=None)
         if self._context is not None and (self.learning == "given" or not prior.plays):
             self._context.set_prior(prior, slowly=slowly)
         before, described, steps_of = self._members.prior, self._described, None
@@ -371,10 +386,10 @@ class Core:
 
     def _check_lives(self, left: Any, count: int) -> Any:
         """What is left of the lives of so many items, by classes; an error where the policy has no use for it."""
-        alone = self._context is None and not isinstance(self._members, Within) and self._members.touched is None
+        alone = self._context is None and not isinstance(self._members, Within)
         require(
             left is None or (self.policy.rule.knows_lives and alone),
-            "left goes with a policy that knows lives, in a pool without model and segments",
+            "left goes with a policy that knows lives, in a pool without model and of all segments",
             policy=self.policy.spec,
         )
         return life_classes(left, count)

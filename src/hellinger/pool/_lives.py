@@ -41,12 +41,14 @@ class Lives:
 
     def __init__(self) -> None:
         self.classes: Classes = np.empty(0, np.int8)
-        """Empty while nothing is known of any."""
+        """Empty before something is known of any."""
+        self._told = 0
+        """Of how many items something is known."""
 
     @property
     def known(self) -> bool:
-        """Whether something was ever known of an item."""
-        return self.classes.size > 0
+        """Whether something is known of an item."""
+        return self._told > 0
 
     def of(self, start: int, stop: int) -> Classes:
         """The classes of the items at these places."""
@@ -60,10 +62,12 @@ class Lives:
         if not self.known and not classes.any():
             return np.zeros(slots.size, np.bool_)
         if self.classes.size < count:
-            before = self.classes.size
+            size = self.classes.size
             self.classes = grown(self.classes, count)
-            self.classes[before:] = 0
-        other: npt.NDArray[np.bool_] = self.classes[slots] != classes
+            self.classes[size:] = 0
+        before = self.classes[slots]
+        self._told += int(np.count_nonzero(classes)) - int(np.count_nonzero(before))
+        other: npt.NDArray[np.bool_] = before != classes
         self.classes[slots] = classes
         return other
 
@@ -82,11 +86,16 @@ class Lives:
             return
         for slot in falling.tolist():
             count -= 1
+            self._told -= int(self.classes[slot] != 0)
             self.classes[slot] = self.classes[count]
             self.classes[count] = 0
 
     def blank(self) -> Lives:
         """The same, apart."""
         other = Lives()
-        other.classes = self.classes.copy()
+        other.restore(self.classes.copy())
         return other
+
+    def restore(self, classes: Classes) -> None:
+        """Have these classes."""
+        self.classes, self._told = classes, int(np.count_nonzero(classes))

@@ -31,6 +31,7 @@ Steps = npt.NDArray[np.int32]
 _NO_NODES = np.empty(0, np.int32)
 _NO_SLOTS = np.empty(0, np.int64)
 _NO_LIVES = np.empty(0, np.int8)
+_NOTHING_TOLD = np.empty((0, 2))
 _MOST_OWN = (1 << 15) - CLASSES
 _NO_LIMIT = 1 << 62
 _NO_STEPS = np.empty(0, np.int32)
@@ -46,7 +47,9 @@ def paths_of(group: GroupLike | Sequence[GroupLike], count: int) -> list[Path]:
         return [_path(group)]
     listed = list(group)
     if len(listed) != count:
-        raise InputError(f"`group` must be one for all or one for each of {count} ids, but got {len(listed)}")
+        levels = tuple(listed) if listed and all(isinstance(each, str) for each in listed) else None
+        hint = "" if levels is None or count != 1 else f"; the levels of one group are a tuple, {levels!r:.80}"
+        raise InputError(f"`group` must be one for all or one for each of {count} ids, but got {len(listed)}{hint}")
     return [_path(each) for each in listed]
 
 
@@ -85,6 +88,8 @@ class Membership:
         """Notes items whose counts or prior have changed, where pools of segments follow this one; see ``_within``."""
         self._large = _NO_SLOTS
         """The class of each large group's prior, as the pools of segments know it."""
+        self._unnoted = 0
+        """Places whose items of large groups have yet to be noted for the pools of segments."""
         self._unheard = 0
         """Places, from the first on, whose items have yet to tell their groups of themselves by the prior."""
         self._unspread = False
@@ -95,6 +100,8 @@ class Membership:
         """Gives the factors of the items at places, where those of all are others by the prior."""
         self.most = _NO_LIMIT
         """Items whose prior is worked out when one event changes what groups know; :meth:`go_on` has the others."""
+        self.most_scored = _NO_LIMIT
+        """Items of which every one is scored for a ranking, where groups or features and lives are known."""
 
     def __len__(self) -> int:
         return len(self._number)
@@ -136,7 +143,8 @@ class Membership:
             self._fit_arrays(store)
         before, after = self._levels, self._levels_of(scale)
         wide = before is None or after is None or before.width == after.width
-        sliced = slowly and wide and not self.lives.known
+        apart = not self.lives.known or (before is None) == (after is None)  # otherwise strata become lives, or were
+        sliced = slowly and wide and apart
         if sliced and (before is not None or after is not None or self.unsettled):
             self._begin(store, after)
         else:
@@ -147,8 +155,8 @@ class Membership:
 
     @property
     def unsettled(self) -> int:
-        """How many steps :meth:`go_on` has yet to take: at most two for each item."""
-        return self._unheard + self._unspread + self._ungiven
+        """How many steps :meth:`go_on` has yet to take: at most three for each item."""
+        return self._unheard + self._unspread + self._ungiven + self._unnoted
 
     def _levels_of(self, scale: float) -> Levels | None:
         """The prior as the tree needs it; None where neither groups nor features matter."""
@@ -172,7 +180,7 @@ class Membership:
         self.table[CLASSES : len(before)] = before[CLASSES:]  # of large groups
         self._levels = levels
         if levels is None:
-            self._unheard, self._unspread, self._ungiven = 0, False, len(store)
+            self._unheard, self._unspread, self._ungiven, self._unnoted = 0, False, len(store), 0
             if self._steps_of is not None:
                 self._arrays.member["step"][: len(store)] = 0
                 self._arrays.nodes["factors"] = _tree.factors_of(self._arrays.nodes["items"])
@@ -213,6 +221,10 @@ class Membership:
             if self._levels is None and not self._ungiven and self.prior is not None:
                 self.table = self.lives.table(*self.prior[:2])
                 self._large = _NO_SLOTS
+        elif self._unnoted:
+            stop = min(self._unnoted, len(store))
+            self._unnoted = start = max(0, stop - _HEARD * most)
+            self._touch(store, start + np.flatnonzero(store.items["stratum"][start:stop] >= CLASSES))
 
     def refresh(self, store: ItemStore, scale: float) -> None:
         """Work out every item's prior anew."""
@@ -222,12 +234,13 @@ class Membership:
         unsettled, self._unheard, self._unspread, self._ungiven = self.unsettled, 0, False, 0
         levels = self._levels_of(scale)
         if levels is None:
+            self._unnoted = 0
             self.table = self.lives.table(*prior[:2])
             if self._levels is not None or unsettled:
                 self._levels = None
+                self._touch(store, np.flatnonzero(store.items["stratum"]))  # the same number means another thing now
                 moved = self._by_lives(store, 0, len(store))
                 store.settle(moved)
-                self._touch(store, moved)
                 self._large = _NO_SLOTS
             return
         if self._levels is None and self.lives.known:  # strata were lives
@@ -272,10 +285,13 @@ class Membership:
         """The strata of these items while they have no group."""
         return self.lives.classes[slots] if self._levels is None and self.lives.known else 0
 
-    @property
-    def apart(self) -> Any:
-        """What is left of every item's life, by classes, where strata are those of groups; empty otherwise."""
-        return self.lives.classes if self._levels is not None else _NO_LIVES
+    def apart(self, count: int) -> Any:
+        """What is left of the life of each of so many items, by classes, where strata are those of groups.
+
+        Empty otherwise, and where there are too many items for every one to be scored.
+        """
+        scored = self._levels is not None and self.lives.known and count <= self.most_scored
+        return self.lives.classes if scored else _NO_LIVES
 
     def _width(self) -> int:
         """Strata of each large group: one for each class of factors, unless there are too many such groups."""
@@ -316,17 +332,19 @@ class Membership:
         rows = self.table[CLASSES : CLASSES + self._owned * self._levels.width]
         large = _tree.classes_of(rows, self._levels.mean, self._levels.strength) if len(rows) else _NO_SLOTS
         before, self._large = self._large, large
-        if large.size != before.size:
-            other = store.items["stratum"] >= CLASSES
-        elif (large != before).any():
-            other = np.isin(store.items["stratum"], CLASSES + np.flatnonzero(large != before))
-        else:
-            return
-        self._touch(store, np.flatnonzero(other))
+        if not np.array_equal(large, before):
+            self._unnoted = len(store)
+            if self.most == _NO_LIMIT:
+                self.go_on(store, self._unnoted)
 
     @property
     def relative(self) -> Floats:
-        """Odds and strength of every stratum in steps of the classes, those of the first taken as one."""
+        """Odds and strength of every stratum in steps of the classes, those of the first taken as one.
+
+        Empty where strata are lives, which tell nothing of rates.
+        """
+        if self._levels is None and self.lives.known:
+            return _NOTHING_TOLD
         return np.vstack([_RELATIVE, _RELATIVE[self._large]]) if self._large.size else _RELATIVE
 
     # Members ------------------------------------------------------------------------------------------
@@ -620,7 +638,7 @@ class Membership:
         if tree.member.size < size or tree.moved.size < tree.member.size:
             before = tree.member.size
             member = grown(tree.member, store.state.items.size if first else size)
-            member["node"][before:], member["step"][before:] = NONE, 0
+            member["node"][before:size], member["step"][before:size] = NONE, 0  # one that comes later is joined
             self._arrays = tree._replace(member=member, moved=np.empty(member.size, np.int64))
         return first
 

@@ -33,7 +33,8 @@ def fit(store: ItemStore, members: Membership, scale: float = 1.0, described: De
     n = np.maximum(items["n"][drawn], s)  # priors are of clicks: see LIMIT
     if prior.effects is not None and described is not None:
         n = exposures(n, s, described.steps(prior.effects, drawn))
-    return with_shares(prior, s * scale, n * scale, leaves, members.sums(scale))
+    trust = 0.0 if members.prior is None else members.prior.trust
+    return with_shares(prior, s * scale, n * scale, leaves, members.sums(scale), trust)
 
 
 def _with_effects(prior: Prior, store: ItemStore, members: Membership, scale: float, described: Descriptions) -> Prior:

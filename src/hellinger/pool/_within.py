@@ -30,6 +30,8 @@ _TOP, _BOTTOM = 6 * _ABOVE, 6 * _BELOW
 _MEANS = _TOP + 1 + _BOTTOM
 _STRENGTHS = 28
 """Half octaves, from one impression on."""
+_PART = 1 << 11
+"""Items of one event that are looked up together at most."""
 
 
 class _Law(NamedTuple):
@@ -65,7 +67,7 @@ class Touched:
 
     def note(self, keys: Slots) -> None:
         """Add items by their keys."""
-        self.parts.append(keys)
+        self.parts += [keys[start : start + _PART] for start in range(0, keys.size, _PART)]
         self.size += keys.size
         self.noted += keys.size
         while self.size > self.most:
@@ -78,12 +80,14 @@ class Touched:
         del self.parts[:gone]
         self.start += gone
 
-    def since(self, place: int) -> Slots | None:
-        """Items from this place on, some often; None where they are not all known any more."""
-        if place < self.start:
-            return None
-        parts = self.parts[place - self.start :]
-        return np.concatenate(parts) if parts else np.empty(0, np.int64)
+    def since(self, place: int, most: int) -> tuple[Slots, int]:
+        """About so many items from this place on, some often, and the place after them; the place is not let go."""
+        some, size = [np.empty(0, np.int64)], 0
+        while place < self.end and size < most:
+            some.append(self.parts[place - self.start])
+            size += some[-1].size
+            place += 1
+        return np.concatenate(some), place
 
 
 @inline
@@ -122,7 +126,7 @@ def widen(
     """Write the stratum of each of these items by what the other pool has of it; returns how many have moved.
 
     ``places``: where they are in the other pool, −1 for nowhere. ``relative``: odds and strength of its strata, those
-    of the first taken as one.
+    of the first taken as one; empty where its strata tell nothing of rates.
     """
     items, over, relative, weights = borrowed(items), borrowed(over), borrowed(relative), borrowed(weights)
     whole = law.odds * law.mean / (1.0 - law.mean)
@@ -135,10 +139,11 @@ def widen(
             n = max(max(other["n"], other["s"]) * over_scale - max(item["n"], item["s"]) * scale, 0.0)
             s = max(other["s"] * over_scale - item["s"] * scale, 0.0)
             mean, strength = law.mean, law.strength
-            if other["stratum"] != 0:  # what its group knows, relative to the whole
+            told = other["stratum"] != 0 and relative.shape[0] > 0
+            if told:  # what its group knows, relative to the whole
                 x = relative[other["stratum"], 0] * mean / (1.0 - mean)
                 mean, strength = x / (1.0 + x), strength * relative[other["stratum"], 1]
-            if n > 0.0 or s > 0.0 or other["stratum"] != 0:
+            if n > 0.0 or s > 0.0 or told:
                 k = strength + max(n, s)
                 m = (mean * strength + s) / k
                 x = law.odds * m / (1.0 - m)
@@ -170,7 +175,9 @@ class Within(Membership):
         """The place in what has been touched up to which items have been looked up."""
         self._known = 0
         """How many had been noted up to there."""
-        self.skip()
+        self._unread = 0
+        """Places, from the first on, whose items are all to be looked up, whatever was touched."""
+        self._skip()
         self._law: _Law | None = None
         self.told: Prior | None = None
         """The prior of all traffic with which the law was set."""
@@ -194,7 +201,7 @@ class Within(Membership):
     # The law ------------------------------------------------------------------------------------------
 
     def set_law(self, law: SegmentLaw, segment: str, prior: Prior) -> bool:
-        """Rank by this law; ``prior`` is that of all traffic. Returns whether all items are to be looked up for it."""
+        """Rank by this law; ``prior`` is that of all traffic. Returns whether items are right only after a new look."""
         self.told = prior
         shift, before = law.of(segment), self._law
         self._law = None if shift is None else _Law(law.mean, law.strength, law.variance, 2.0**shift)
@@ -208,27 +215,44 @@ class Within(Membership):
         return self._law is not None and self._law != before
 
     @property
-    def behind(self) -> int:
-        """How many items may have to be looked up; −1 for all of them."""
-        touched = self.pooled._members.touched
-        if self._seen < touched.start:
-            return -1
-        return int(touched.noted - self._known)
+    def unsettled(self) -> int:
+        """Nothing: what is to be looked up is :attr:`behind`."""
+        return 0
 
-    def skip(self) -> None:
-        """Leave out what is to be looked up: the owner lets all items be looked up."""
+    @property
+    def behind(self) -> int:
+        """How many items have to be looked up, those counted twice that were touched twice."""
+        touched = self.pooled._members.touched
+        if self._seen < touched.start:  # not all that was touched is known any more
+            self.begin()
+        return self._unread + int(touched.noted - self._known)
+
+    def begin(self) -> None:
+        """Let all items be looked up, in :meth:`catch_up`.
+
+        From the last place to the first: an item that is added is right at once, and when one is removed the last,
+        which has had its turn, takes its place.
+        """
+        self._skip()
+        self._unread = len(self._store)
+
+    def _skip(self) -> None:
         touched = self.pooled._members.touched
         self._seen, self._known = touched.end, touched.noted
 
-    def catch_up(self) -> None:
-        """Look up what has been touched in the pool of all traffic."""
-        keys = self.pooled._members.touched.since(self._seen)
-        if keys is None:
-            self.refresh(self._store, self._scale)
-        elif keys.size and self._law is not None:
-            places = self._store.ids.by_key(self._store.state.items, np.unique(keys))
+    def catch_up(self, most: int | None = None) -> None:
+        """Look up about so many of the items that have to be, or all."""
+        left = self.behind if most is None else most
+        while left > 0 and self.behind:
+            if self._unread:
+                stop = min(self._unread, len(self._store))
+                self._unread = start = max(0, stop - left)
+                places, left = np.arange(start, stop), left - (stop - start)
+            else:
+                keys, self._seen = self.pooled._members.touched.since(self._seen, left)
+                self._known += keys.size
+                places, left = self._store.ids.by_key(self._store.state.items, np.unique(keys)), left - keys.size
             self.revise(self._store, places[places >= 0])
-        self.skip()
 
     # As of every membership ---------------------------------------------------------------------------
 
@@ -240,8 +264,8 @@ class Within(Membership):
     def refresh(self, store: ItemStore, scale: float) -> None:
         """Look every item up."""
         self._scale = scale
-        self.skip()
-        self.revise(store, np.arange(len(store)))
+        self.begin()
+        self.catch_up()
 
     def revise(self, store: ItemStore, slots: Slots, nodes: Any = None) -> None:
         """Let these items have the priors that both pools' counts give."""
@@ -285,7 +309,7 @@ class Within(Membership):
         return np.bincount(levels, minlength=self._weights.size)
 
     def set_lives(self, store: ItemStore, slots: Slots, lives: Any) -> None:
-        """Nothing: how long items live is not known here."""
+        """Nothing: how long items live concerns the pool of all traffic alone."""
 
     def path(self, slot: int) -> tuple[str, ...]:
         """The group of an item, as the pool of all traffic has it."""

@@ -115,6 +115,7 @@ class Pool(Core, Generic[IdT]):
             What the items belong to: a name, or a tuple of names from broad to narrow, as ``("sport", "story-17")``;
             one for all, or a list with one for each. Where the policy learns a prior, items of a group learn from
             each other, as far as groups are found to tell something. Without a group, those with the same tags do.
+            With a model they tell nothing: give it the group's name as a feature.
         features
             What the items are: one dict for all, or one for each, of numbers, words, texts and lists of words. With a
             model, that is what it knows of an item; a model does not look at tags and groups. Without, where the policy
@@ -324,8 +325,8 @@ class Pool(Core, Generic[IdT]):
         """
         self._require_learning()
         require(self.model is None and pooled.model is None, "pools of segments have no model", model=self.model)
-        lives = self._members.lives.known or pooled._members.lives.known
-        require(not lives, "pools of segments do not know lives", left=lives)
+        lives = self._members.lives.known
+        require(not lives, "the pool of a segment does not know lives", left=lives)
         self._members = members = Within(pooled, self._store, self._scale)
         items = self._store.items
         moved = np.flatnonzero(items["stratum"])
@@ -539,7 +540,7 @@ class Pool(Core, Generic[IdT]):
             return [Effect(str(column.name), effect, error) for column, effect, error in told]
         if name is not None:
             return self._modelled.regression.explain(store.ids.place(store.state.items, name), context)
-        if self._members.apart.size:
+        if self._members.apart(len(self)).size:
             how = f"scan of all {len(store)} items: how long they live is known, and groups or features tell of them"
         elif not self._reason:
             how = (
@@ -609,15 +610,23 @@ class Pool(Core, Generic[IdT]):
         self._count(slots, n, s, contexts)
 
     def recording(
-        self, ids: Names[IdT], impressions: npt.ArrayLike = 0, rewards: npt.ArrayLike = 0, *, context: Features | None
+        self,
+        ids: Names[IdT],
+        impressions: npt.ArrayLike = 0,
+        rewards: npt.ArrayLike = 0,
+        *,
+        context: Features | None,
+        who: int | None = None,
     ) -> Iterator[None]:
         """:meth:`record_many` by a model, which learns an event at each step of the iterator.
+
+        ``who`` is a number of theirs whose context it is; without it, they are somebody else each time.
 
         Rankings may be made between two steps, by what is learned so far; nothing else may change meanwhile.
         """
         slots = self._places(ids)
         n, s = self._checks.many(impressions, rewards, slots.size)
-        return self._counting(slots, n, s, context)
+        return self._counting(slots, n, s, context, who)
 
     def record_places(self, places: Slots, impressions: float, rewards: Floats) -> None:
         """Count so many impressions of each of these places, and their rewards."""
@@ -675,13 +684,19 @@ class Pool(Core, Generic[IdT]):
         self._require_learning()
         self._set_prior(prior.check(), slowly=slowly)
 
-    def bound_work(self, most: int) -> None:
+    def bound_work(self, most: int, *, scored: int | None = None) -> None:
         """Let one event work out the priors of about so many items by their groups; others follow in :meth:`settle`.
 
         A ranking may then be by what was known of an item before; when nothing is :attr:`unsettled` it is exact.
+
+        ``scored``: in a pool of more items lifetimes are left out where groups or features tell of items, for a ranking
+        would have to score every one (:meth:`set_left`). Any number if not given.
         """
         require(most >= 0, "0 <= most", most=most)
+        require(scored is None or scored >= 0, "0 <= scored", scored=scored)
         self._members.most = most
+        if scored is not None:
+            self._members.most_scored = scored
 
     @property
     def unsettled(self) -> int:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["load", "save"]
 
 _MAGIC = b"HELPOOL1"
-_FORMAT = 9
+_FORMAT = 10
 _RECORDS = {"items": ITEM, "cells": CELL, "groups": GROUP, "member": MEMBER, "nodes": TREE_NODE}
 _NODE_7 = np.dtype([(name, TREE_NODE[name]) for name in TREE_NODE.names or () if name != "factors"], align=True)
 _CLASSES_7 = 1855
@@ -125,7 +125,7 @@ def load(path: Path, family: Family | None, policy: PolicyLike | None = None, mo
     (length,) = struct.unpack_from("<Q", data, len(_MAGIC))
     start = len(_MAGIC) + 8
     header = json.loads(bytes(data[start : start + length]))
-    if header["format"] not in (7, 8, _FORMAT):
+    if header["format"] not in (7, 8, 9, _FORMAT):
         raise InputError(f"a snapshot must have format {_FORMAT}, but {path} has {header['format']!r}")
     arrays: dict[str, Any] = {}
     start += length
@@ -134,6 +134,9 @@ def load(path: Path, family: Family | None, policy: PolicyLike | None = None, mo
         size = int(np.prod(shape)) * dtype.itemsize
         arrays[name] = np.frombuffer(body[start : start + size], dtype).reshape(shape).copy()
         start += size
+    if header["format"] != _FORMAT:
+        rule = f"a snapshot of a pool with a model has format {_FORMAT}"
+        require(header["model"] is None, rule, format=header["format"], path=str(path))
     if header["format"] == 7:
         _from_7(header["members"], arrays)
     window = header["window"]
@@ -172,7 +175,7 @@ def load(path: Path, family: Family | None, policy: PolicyLike | None = None, mo
         pool._levels.restore(arrays["levels"])
     pool._departures = [Departure(*departure) for departure in header["departures"]]
     if "lives" in arrays:
-        pool._members.lives.classes = arrays["lives"]
+        pool._members.lives.restore(arrays["lives"])
     if header["format"] == 7:
         store.regroup(grouped=store.grouped)
     if pool.prior is not None:

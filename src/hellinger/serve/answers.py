@@ -150,11 +150,13 @@ async def _invalid(request: Request, error: Exception) -> Response:
     if any(each["type"] == "json_invalid" for each in found):
         why = str(found[0].get("ctx", {}).get("error", "it is not")).rstrip(".")
         return answer(400, f"the body must be JSON, but {why} at character {found[0]['loc'][-1]}", code="bad_json")
-    problems = list(dict.fromkeys(sentence(each) for each in found))
+    problems = list(dict.fromkeys(sentence(each) for each in plain(found, error.body)))
     more = f"; and {len(problems) - _TOLD} more" if len(problems) > _TOLD else ""
     return answer(422, "; ".join(problems[:_TOLD]) + more)
 
 
+_KEY = "[key]"
+"""What pydantic adds to the place of a dictionary's key."""
 _TOLD = 5
 """Errors listed in one answer."""
 
@@ -186,9 +188,65 @@ _RULES = {
     "bool_type": "must be true or false",
     "bool_parsing": "must be true or false",
     "literal_error": "must be {expected}",
+    "none_of": "{rules}",
     "enum": "must be {expected}",
 }
+_OTHER_TYPE = ("_type", "_parsing", "_from_float", "literal_error", "enum")
 _SAY_NOTHING_OF_THE_VALUE = {"missing", "extra_forbidden", "too_long", "too_many", "too_short"}
+
+
+def plain(found: Iterable[Mapping[str, Any]], given: Any) -> list[Mapping[str, Any]]:
+    """Pydantic's findings about a body, without its names for the alternatives that a field has.
+
+    Of a field that may be this or that, those of the alternatives that the value is meant as are told; where it is none
+    of them, one finding says what it may be.
+
+    >>> wrong = {"type": "string_type", "loc": ("body", "group", "constrained-str"), "input": 3, "msg": ""}
+    >>> plain([wrong, wrong | {"type": "list_type", "loc": ("body", "group", "list[str]")}], {"group": 3})
+    [{'type': 'none_of', 'loc': ('body', 'group'), 'input': 3, 'ctx': {'rules': 'must be text, or a list'}, 'msg': ''}]
+    """
+    told: dict[Any, list[Mapping[str, Any]]] = {}
+    for number, each in enumerate(found):
+        place, alternatives = _in_body(each["loc"], given, each["type"] == "missing")
+        told.setdefault(alternatives or number, []).append({**each, "loc": place})
+    out: list[Mapping[str, Any]] = []
+    for field_, findings in told.items():
+        meant = [each for each in findings if each["loc"] != field_ or not each["type"].endswith(_OTHER_TYPE)]
+        if isinstance(field_, int) or meant:
+            out += meant if meant else findings
+        else:
+            rules = dict.fromkeys(_rule(each).removeprefix("must be ") for each in findings)
+            more = {"ctx": {"rules": f"must be {', or '.join(rules)}"}, "msg": ""}
+            out.append({"type": "none_of", "loc": field_, "input": findings[0].get("input")} | more)
+    return out
+
+
+def _in_body(
+    place: Sequence[str | int], given: Any, missing: bool
+) -> tuple[tuple[str | int, ...], tuple[str | int, ...] | None]:
+    """A finding's place without names of alternatives; and the place of the last field that has them."""
+    if not place or place[0] != "body":
+        return tuple(place), None
+    real: tuple[str | int, ...] = ("body",)
+    alternatives = None
+    for number, part in enumerate(place[1:], 2):
+        there = isinstance(given, dict) and (part in given or (missing and number == len(place)))
+        if isinstance(part, str) and part != _KEY and not there:
+            alternatives = real
+            continue
+        real += (part,)
+        if isinstance(given, dict):
+            given = given.get(part)
+        elif isinstance(given, list) and isinstance(part, int) and part < len(given):
+            given = given[part]
+    return real, alternatives
+
+
+def _rule(found: Mapping[str, Any]) -> str:
+    kind = found["type"]
+    if kind in _RULES:
+        return _RULES[kind].format(**(found.get("ctx") or {}))
+    return f"is wrong: {found['msg'][:1].lower()}{found['msg'][1:]}"
 
 
 def sentence(found: Mapping[str, Any]) -> str:
@@ -197,16 +255,12 @@ def sentence(found: Mapping[str, Any]) -> str:
     >>> sentence({"type": "less_than_equal", "loc": ("body", "k"), "input": 5000, "ctx": {"le": 1000}, "msg": ""})
     '`k` must be <= 1000, but got 5000'
     """
-    place = field(found["loc"])
-    kind, context = found["type"], found.get("ctx") or {}
-    if kind in _RULES:
-        rule = _RULES[kind].format(**context)
-    elif kind == "value_error":  # a validator's own words, which have the value already
-        return f"`{place}`: {context.get('error', found['msg'])}"
-    else:
-        rule = f"is wrong: {found['msg'][:1].lower()}{found['msg'][1:]}"
+    kind, loc = found["type"], found["loc"]
+    place = f"`{field(loc)}`" if loc[-1:] != (_KEY,) else f"a key of `{field(loc[:-2])}`"
+    if kind == "value_error":  # a validator's own words, which have the value already
+        return f"{place}: {(found.get('ctx') or {}).get('error', found['msg'])}"
     got = "" if kind in _SAY_NOTHING_OF_THE_VALUE else f", but got {brief(found.get('input'))}"
-    return f"`{place}` {rule}{got}"
+    return f"{place} {_rule(found)}{got}"
 
 
 def field(place: Sequence[str | int]) -> str:

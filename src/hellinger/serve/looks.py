@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from hellinger.engine.desk import Desk
-from hellinger.engine.overlay import Worth
 from hellinger.engine.positions import PositionCurve
+from hellinger.ledger.looks import Worth
 
 __all__ = ["positions"]
 

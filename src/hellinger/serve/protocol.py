@@ -8,16 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any
+from typing import Any, cast
 
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from starlette.types import Scope
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from hellinger.engine.settings import Settings
 from hellinger.serve import answers
 
-__all__ = ["LimitedProtocol", "protocol_for"]
+__all__ = ["CYCLE", "LimitedProtocol", "protocol_for", "send_whole"]
 
 _LOG = logging.getLogger("hellinger.serve")
+
+CYCLE = "hellinger.cycle"
+"""Where a request's scope has uvicorn's side of it, for :func:`send_whole`. It is to be taken out: the two hold each
+other."""
 
 _NOTHING, _HEADERS, _BODY = range(3)
 """What of a request is under way."""
@@ -109,6 +114,7 @@ class LimitedProtocol(HttpToolsProtocol):
             self._headers_too_large = True
             raise ValueError  # what stops the parser; uvicorn then asks for send_400_response
         HttpToolsProtocol.on_headers_complete(self)
+        cast(Scope, self.scope)[CYCLE] = self.cycle
         self._under_way = _BODY
         self._taken = 0
         if self._timer is not None:
@@ -181,6 +187,29 @@ class LimitedProtocol(HttpToolsProtocol):
         about = b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % len(content)
         self.transport.write(STATUS_LINE[status] + about + content)
         self.transport.close()
+
+
+async def send_whole(cycle: RequestResponseCycle, head: bytes, content: bytes) -> None:
+    """Answer a request with 200, the lines of these headers and this content, its length among the headers.
+
+    As uvicorn does in two messages, but without a look through every header's name and value, and in one piece: with
+    that a twelfth fewer rankings a second were answered.
+    """
+    if cycle.flow.write_paused and not cycle.disconnected:
+        await cycle.flow.drain()
+    if cycle.disconnected:
+        return
+    for name, value in cycle.default_headers:
+        head += b"%b: %b\r\n" % (name, value)
+    if not cycle.keep_alive:
+        head += b"connection: close\r\n"
+    cycle.waiting_for_100_continue = False
+    cycle.response_started = cycle.response_complete = True
+    cycle.transport.write(b"%b%b\r\n%b" % (STATUS_LINE[200], head, content))
+    cycle.message_event.set()
+    if not cycle.keep_alive:
+        cycle.transport.close()
+    cycle.on_response()
 
 
 def protocol_for(settings: Settings) -> type[LimitedProtocol]:

@@ -26,6 +26,10 @@ from hellinger.store import StoreError
 __all__ = ["address", "bind", "prepare", "run", "serve"]
 
 _LOG = logging.getLogger("hellinger.serve")
+TURN = 0.0005
+"""Seconds after which a thread gives the interpreter up to another one that waits for it: the loop waits several times
+for each ranking while a prior is fitted in a thread, by default for 5 ms each time.
+"""
 FILES = 65_536
 """Files and connections that may be open at once, where the system allows so many."""
 
@@ -62,6 +66,7 @@ def serve(
     on_ready: Callable[[], None] | None = None,
 ) -> None:
     """Serve on a bound socket, as :func:`run` does; ``on_ready`` is called when requests are taken."""
+    sys.setswitchinterval(TURN)
     try:
         shell = app_factory()
         app = _Opened(shell)

@@ -23,6 +23,7 @@ from hellinger.serve.answers import ApiError
 from hellinger.serve.keys import CALLER, Keys
 from hellinger.serve.logs import trace_id
 from hellinger.serve.metrics import Metrics
+from hellinger.serve.protocol import CYCLE, send_whole
 
 __all__ = ["Shell"]
 
@@ -37,6 +38,8 @@ _API_HEADERS: Headers = [
     (b"x-content-type-options", b"nosniff"),
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
 ]
+_JSON: Headers = [(b"content-type", b"application/json")]
+_JSON_LINES = b"".join(b"%b: %b\r\n" % header for header in (*_JSON, *_API_HEADERS))
 _POLICY = (
     b"default-src 'none'; script-src 'self'; "
     b"style-src 'self' 'unsafe-inline'; "  # charts set style attributes
@@ -83,6 +86,7 @@ class Shell:
                 await send({"type": "websocket.close", "code": 1008})
             return
         begun = perf_counter()
+        cycle = scope.pop(CYCLE, None)
         scope["app"] = self.app
         headers: dict[bytes, bytes] = dict(scope["headers"])
         name = headers.get(b"x-request-id")
@@ -116,7 +120,15 @@ class Shell:
             elif not length.isdigit() or len(length) > 15 or int(length) > self._most:
                 raise await self._too_large(length, headers, receive)
             if entry.shortcut is not None:
-                await entry.shortcut.take(scope, headers, receive, deliver, self.app)
+                content = await entry.shortcut.take(scope, headers, receive, deliver, self.app)
+                if content is not None and cycle is not None:
+                    status = 200
+                    lines = b"%bcontent-length: %d\r\nx-request-id: %b\r\n" % (_JSON_LINES, len(content), name)
+                    await send_whole(cycle, lines, content)
+                elif content is not None:  # another server
+                    about = [*_JSON, (b"content-length", b"%d" % len(content))]
+                    await deliver({"type": "http.response.start", "status": 200, "headers": about})
+                    await deliver({"type": "http.response.body", "body": content})
             else:
                 await self.app(scope, receive, deliver)
         except Exception as error:

@@ -63,15 +63,15 @@ class Shortcut:
 
     async def take(
         self, scope: Scope, headers: dict[bytes, bytes], receive: Receive, send: Send, otherwise: ASGIApp
-    ) -> None:
-        """Answer a request that may pass, by ``otherwise`` where it is unusual."""
+    ) -> bytes | None:
+        """JSON to answer a request that may pass; None where nobody waits, or ``otherwise`` has answered it."""
         message = await receive()
         content = message.get("body", b"")
         while message.get("more_body"):
             message = await receive()
             content += message.get("body", b"")
         if message["type"] == "http.disconnect":
-            return
+            return None
         key = headers.get(b"idempotency-key")
         try:
             kind = headers.get(b"content-type", b"").partition(b";")[0].strip()
@@ -83,12 +83,9 @@ class Shortcut:
                 body = self._read(content)
         except ValueError:
             await otherwise(scope, _again(content, receive), send)
-            return
+            return None
         name = None if key is None else key.decode("latin-1")
-        answer = await self._answer(scope["app"].state.service, body, name, scope[CALLER])
-        about = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(answer))]
-        await send({"type": "http.response.start", "status": 200, "headers": about})
-        await send({"type": "http.response.body", "body": answer})
+        return await self._answer(scope["app"].state.service, body, name, scope[CALLER])
 
 
 def _again(content: bytes, receive: Receive) -> Receive:

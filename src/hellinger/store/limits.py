@@ -4,7 +4,7 @@ from __future__ import annotations
 
 __all__ = ["COMPACTED", "KEY_BYTES", "PART_BYTES", "TIMEOUT"]
 
-COMPACTED = ("feedback", "forget", "item", "prior", "rank", "seen", "shadow", "state")
+COMPACTED = ("feedback", "forget", "item", "pace", "prior", "rank", "seen", "shadow", "state")
 """Kinds of events that compaction deletes, since a snapshot has their effect. The keys of others (``import``,
 ``leave``) must stay known: the same event comes again under the same key, however late, and must not count twice."""
 

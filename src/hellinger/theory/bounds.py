@@ -68,7 +68,7 @@ def _problem(means: npt.ArrayLike, family: str | families.Family) -> _Problem:
 
 def _check(c: float, horizon: float, init: int, arms: int) -> None:
     _check_c(c)
-    require(init >= 1 and init == int(init), "init is a whole number and 1 <= init", init=init)
+    require(init >= 1 and init % 1 == 0, "init is a whole number and 1 <= init", init=init)
     require(init * arms <= horizon < math.inf, f"init*arms = {init * arms} <= horizon", horizon=horizon)
 
 
@@ -192,7 +192,7 @@ def dashed_bound(
     [0.3, 0.3, 11.697409, 23.094817]
     """
     problem = _problem(means, family)
-    require(init >= 0 and init == int(init), "init is a whole number and 0 <= init", init=init)
+    require(init >= 0 and init % 1 == 0, "init is a whole number and 0 <= init", init=init)
     t = np.asarray(horizon, np.float64)
     require(bool((t >= 1).all()), "1 <= horizon", horizon=horizon)
     if ball == "hellinger":

@@ -40,7 +40,7 @@ def least_samples(
     array = np.asarray(means, np.float64)
     require(array.ndim == 1 and array.size >= 2, "means is a list of at least two numbers", means=means)
     require(bool(np.isfinite(array).all()), "means are finite", means=array.tolist())
-    require(best == int(best) and 1 <= best < array.size, "1 <= best < arms, a whole number", best=best)
+    require(1 <= best < array.size and best % 1 == 0, "1 <= best < arms, a whole number", best=best)
     require(0 < delta < 1, "0 < delta < 1", delta=delta)
     if delta >= 0.5:
         return 0.0  # guessing is good enough

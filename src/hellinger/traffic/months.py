@@ -122,16 +122,24 @@ class DeskPlayer(_AtDesk):
     """The service as a player of a simulated :class:`~hellinger.world.site.Site`, a page a second; clicks are feedback.
 
     The desk counts impressions when it ranks, as its settings say, and rewards when the site reads them.
+
+    ``ends``: when an item expires, by its number, where the desk is told so as the item comes.
     """
 
-    def __init__(self, desk: Desk, items: int, *, start: int = 0) -> None:
+    def __init__(
+        self, desk: Desk, items: int, *, start: int = 0, ends: Callable[[int], int | None] | None = None
+    ) -> None:
         super().__init__(desk, Log(desk.ledger.seq))
         self._at = start
+        self._ends = ends
         self._here = [SiteItem(f"item-{number}", 0.0) for number in range(items)]
         self._place = {item.id: place for place, item in enumerate(self._here)}
         self._rankings: list[deque[str]] = [deque() for _ in range(items)]
         """By place, the rankings whose feedback has not been read."""
-        self._describe([(item, None) for item in self._here], start)
+        self._describe([(item, self._end(number)) for number, item in enumerate(self._here)], start)
+
+    def _end(self, number: int) -> int | None:
+        return None if self._ends is None else self._ends(number)
 
     def choose(self, slots: int, segments: Ints) -> Ints:
         """What the desk ranks for one user after the other."""
@@ -160,7 +168,7 @@ class DeskPlayer(_AtDesk):
             old, new = self._here[place], SiteItem(f"item-{number}", 0.0)
             self._here[place], self._rankings[place] = new, deque()
             self._place[new.id] = place
-            self._describe([(old, self._at), (new, None)], self._at)
+            self._describe([(old, self._at), (new, self._end(number))], self._at)
         self.drafts += self.desk.chores(self._at)
         self._commit(self._at)
 

@@ -21,6 +21,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from hellinger.models import check_features
+from hellinger.models.encoder import MOST_KEYS
 
 __all__ = [
     "FEW_MISTAKES",
@@ -111,7 +112,9 @@ Metadata = Annotated[dict[str, Any], AfterValidator(_storable)]
 
 
 def _plain_features(value: dict[str, Any]) -> dict[str, Any]:
-    """Numbers as such, without what is null, which says nothing."""
+    """Numbers as such, without what is null, which says nothing; of too many, as they are: the route refuses them."""
+    if len(value) > MOST_KEYS:
+        return value
     found = {name: _plain_feature(name, each) for name, each in value.items() if each is not None}
     check_features(found)
     return _storable(found)

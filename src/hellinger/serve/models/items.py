@@ -82,6 +82,10 @@ class StandingAnswer(BaseModel):
         description="Upper confidence bound it is ranked by; null if not in the pool, or if it has none yet."
     )
     left: Left | None = Field(description="Why and with what it left this variant's pool; null if it has not.")
+    rankings_left: float | None = Field(
+        description="Rankings it is expected to have left until it expires, to half an octave, where that is known "
+        "and the variant's policy can use it; null otherwise."
+    )
 
 
 class ItemAnswer(BaseModel):

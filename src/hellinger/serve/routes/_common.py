@@ -93,7 +93,10 @@ def described(what: str, settings: Settings, features: dict[str, Any] | None) ->
     """Features of an item or a context; None where they say nothing, refused where they are too large."""
     if not features:
         return None
-    limited(what, features, settings.max_features)
+    if (fields := len(features)) > settings.max_features:
+        raise ApiError(
+            413, f"`{what}` must have at most {settings.max_features} fields (max_features), but got {fields}"
+        )
     if (size := len(orjson.dumps(features))) > settings.max_features_bytes:
         most = f"{settings.max_features_bytes} bytes of JSON (max_features_bytes)"
         raise ApiError(413, f"`{what}` must have at most {most}, but got {size}")

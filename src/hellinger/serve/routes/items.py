@@ -52,7 +52,10 @@ async def answer_add(service: Service, body: models.ItemsBody, *_: object) -> by
 @needs("write")
 @shortcut(models.ItemsBody.model_validate_json, answer_add, large=partial(bodies.read, models.ItemsBody, "items"))
 async def add(body: Annotated[models.ItemsBody, models.FEW_MISTAKES], request: Request) -> Response:
-    """Add items, or change those whose id is known. All or none."""
+    """Add items, or change those whose id is known. None where one of them is refused.
+
+    A thousand are written at a time. After a 503 some may be in: sent again, they are `unchanged`.
+    """
     return Response(await answer_add(service_of(request), body), media_type="application/json")
 
 
@@ -113,6 +116,7 @@ async def one(item: str, request: Request) -> Response:
             "high": high,
             "index": standing["score"],
             "left": standing["left"],
+            "rankings_left": standing["rankings_left"],
         }
     n, s = service.desk.ledger.sums([slot])
     return json_response(
