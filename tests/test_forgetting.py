@@ -67,10 +67,10 @@ def test_memory_is_flat_under_churn(monkeypatch: pytest.MonkeyPatch) -> None:
         for name in [name for name in names if held["state"][held.slots[name]] == 0]:
             copy.turn(name, "deleted", at)
         assert len(copy.desk.pools.of("one")) == 0
-        sizes.append((len(held.ids), len(held.tags.values), len(copy.desk.state.dates._heap)))
+        sizes.append((len(held.ids), len(held.tags.values), len(copy.desk.state.dates)))
     assert max(slots for slots, _, _ in sizes) <= 40
     assert max(sets for _, sets, _ in sizes) <= 41
-    assert max(heap for _, _, heap in sizes) <= 60
+    assert max(dates for _, _, dates in sizes) <= 60
     assert len(held.slots) <= 30
     assert sum(map(len, copy.desk.ledger.gone.values())) <= 60
     assert all(counts._n.size <= 64 for counts in copy.desk.ledger.counts.values())

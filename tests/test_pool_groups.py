@@ -294,7 +294,7 @@ def test_any_life_of_a_pool_with_groups_and_features(
         elif rng.random() < 0.3:
             gone[("y",)] = (2.0, 80.0, 9.0)
             pool.set_departed(["y"], [2], [80], [9])
-        bounded += pool.unsettled == 1
+        bounded += bool(pool._members._waiting)
         if step % 40 == 20:
             prior = PRIOR._replace(a=float(rng.integers(1, 5)), shares=PRIOR.shares if rng.random() < 0.8 else ())
             prior = prior._replace(effects=EFFECTS) if described and rng.random() < 0.8 else prior

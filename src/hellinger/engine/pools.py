@@ -730,11 +730,12 @@ class Pools:
             labels = {"tags": self._tags(fresh), "group": self._groups(fresh), "features": features}
             left = self.left(variant, fresh) if ages else None
             pool.add(fresh, n, s, **labels, left=left, fresh=False, order=since)
-        present = pool.contains(slots)  # a loaded one may have left at once
-        hidden = state != SHOWN
-        for which, change in ((hidden, pool.hide), (~hidden, pool.unhide)):
-            if (which & present).any():
-                change(slots[which & present])
+        if wanted.any():
+            present = wanted & pool.contains(slots)  # a loaded one may have left at once
+            hidden = state != SHOWN
+            for which, change in ((hidden, pool.hide), (~hidden, pool.unhide)):
+                if (which & present).any():
+                    change(slots[which & present])
         if not segment:
             self._collect(variant)
 

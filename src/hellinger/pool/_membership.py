@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -35,6 +36,8 @@ _NOTHING_TOLD = np.empty((0, 2))
 _MOST_OWN = (1 << 15) - CLASSES
 _NO_LIMIT = 1 << 62
 _NO_STEPS = np.empty(0, np.int32)
+_FEW = 16
+"""Items of a group at least, as far as the work for it goes."""
 _HEARD = 8
 """Items that tell their groups of themselves in the time in which one gets its own prior."""
 _MOST_IDLE = 1 << 16
@@ -83,7 +86,7 @@ class Membership:
         self._levels: Levels | None = None
         none = np.empty(0, np.int32)
         self._arrays = TreeArrays(np.empty(0, MEMBER), np.empty(0, TREE_NODE), none, np.empty(0, np.int64))
-        self._revise: Any = None
+        self._kernel: Any = None
         self.touched: Any = None
         """Notes items whose counts or prior have changed, where pools of segments follow this one; see ``_within``."""
         self._large = _NO_SLOTS
@@ -96,6 +99,8 @@ class Membership:
         """Whether groups have yet to learn from each other, and all items to get their own prior after that."""
         self._ungiven = 0
         """Places whose items have yet to get their own prior."""
+        self._waiting: dict[int, None] = {}
+        """Groups whose items have yet to get their priors, by what they know already."""
         self._steps_of: Callable[[Slots], Steps] | None = None
         """Gives the factors of the items at places, where those of all are others by the prior."""
         self.most = _NO_LIMIT
@@ -155,8 +160,8 @@ class Membership:
 
     @property
     def unsettled(self) -> int:
-        """How many steps :meth:`go_on` has yet to take: at most three for each item."""
-        return self._unheard + self._unspread + self._ungiven + self._unnoted
+        """How many steps :meth:`go_on` has yet to take: at most three for each item, and one for each group."""
+        return self._unheard + self._unspread + self._ungiven + self._unnoted + len(self._waiting)
 
     def _levels_of(self, scale: float) -> Levels | None:
         """The prior as the tree needs it; None where neither groups nor features matter."""
@@ -179,6 +184,7 @@ class Membership:
         self.table[0, :2] = a, strength
         self.table[CLASSES : len(before)] = before[CLASSES:]  # of large groups
         self._levels = levels
+        self._waiting.clear()
         if levels is None:
             self._unheard, self._unspread, self._ungiven, self._unnoted = 0, False, len(store), 0
             if self._steps_of is not None:
@@ -204,6 +210,7 @@ class Membership:
                 self._steps_of = None
         elif self._unspread and not self._ungiven:  # items that are getting their priors have their turn first
             self._unspread, self._ungiven = False, len(store)
+            self._waiting.clear()
             if self._levels is not None:
                 _tree.spread(self._arrays, self._levels, self.table, self._used())
                 self._touch_large(store)
@@ -225,6 +232,11 @@ class Membership:
             stop = min(self._unnoted, len(store))
             self._unnoted = start = max(0, stop - _HEARD * most)
             self._touch(store, start + np.flatnonzero(store.items["stratum"][start:stop] >= CLASSES))
+        elif self._waiting:
+            some = list(islice(self._waiting, 1 + most // _FEW))
+            for g in some:
+                del self._waiting[g]
+            self._revise(store, _NO_SLOTS, np.array(some, np.int32), most, upwards=False)
 
     def refresh(self, store: ItemStore, scale: float) -> None:
         """Work out every item's prior anew."""
@@ -232,6 +244,7 @@ class Membership:
         if prior is None:
             return
         unsettled, self._unheard, self._unspread, self._ungiven = self.unsettled, 0, False, 0
+        self._waiting.clear()
         levels = self._levels_of(scale)
         if levels is None:
             self._unnoted = 0
@@ -304,15 +317,20 @@ class Membership:
             return
         if slots.size and int(slots.max()) >= self._arrays.member.size:  # items beyond were never of a group
             slots = slots[slots < self._arrays.member.size]
-        query = self._arrays, store.state.items, self._levels, self.table, slots, nodes, self.most
-        if self._revise is None:
-            self._revise = entry(_tree.revise, *query)
-        moved, done = self._revise(*query)
-        if not done:
-            self._unspread = True
+        self._revise(store, slots, nodes, self.most, upwards=True)
+
+    def _revise(self, store: ItemStore, slots: Slots, nodes: Nodes, most: int, *, upwards: bool) -> None:
+        """Let groups have what these items and groups know, and as many items their priors; others wait."""
+        query = self._arrays, store.state.items, self._levels, self.table, slots, nodes, most, upwards
+        if self._kernel is None:
+            self._kernel = entry(_tree.revise, *query)
+        moved, left = self._kernel(*query)
+        if left:
+            self._waiting.update(dict.fromkeys(self._arrays.noted[:left].tolist()))
         if moved:
-            store.settle(self._arrays.moved[:moved].copy())
-            self._touch(store, self._arrays.moved[:moved])
+            moved_slots = self._arrays.moved[:moved].copy()
+            store.settle(moved_slots)
+            self._touch(store, moved_slots)
         self._touch_large(store)
 
     def watch(self, store: ItemStore, touched: Any) -> None:
@@ -588,6 +606,7 @@ class Membership:
                 return
             del self._number[path]
             self._idle.pop(g, None)
+            self._waiting.pop(g, None)
             self.paths[g] = None
             self._free.append(g)
             if parent != NONE:

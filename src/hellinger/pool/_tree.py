@@ -73,6 +73,7 @@ UNLEARNED = -(1 << 20)
 """What a group has that has yet to learn what lies above it."""
 OWN_STEPS = 2 * MOST_STEPS * 4 // STEPS + 1
 """Strata of a large group whose items have factors, one for each quarter of an octave."""
+_NOTED, _DONE = 1, 2
 _MANY = 1024
 """Groups beyond which what the one above them knows is sent to all alike, without taking out what each sent it."""
 
@@ -100,7 +101,7 @@ TREE_NODE = np.dtype(
         ("next", np.int32),  # its neighbours below the same parent
         ("last", np.int32),
         ("stratum", np.int32),  # of its own; NONE without
-        ("seen", np.int32),  # whether it is among those that a revision has noted
+        ("seen", np.int32),  # whether a revision has noted it, and is done with it
         ("mean", np.int32),  # class of what lies above: its mean, and how well that is known
         ("known", np.int32),
         ("w", np.int64),  # what items and groups below have sent it
@@ -598,19 +599,27 @@ def give(tree: TreeArrays, items: Any, levels: Levels, start: int, stop: int) ->
 def _note(tree: TreeArrays, g: int, size: int) -> int:
     if tree.nodes[g]["seen"] != 0:
         return size
-    tree.nodes[g]["seen"] = 1
+    tree.nodes[g]["seen"] = _NOTED
     tree.noted[size] = g
     return size + 1
 
 
 @brief
 def revise(
-    tree: TreeArrays, items: Any, levels: Levels, table: Floats, slots: Slots, nodes: npt.NDArray[np.int32], most: int
+    tree: TreeArrays,
+    items: Any,
+    levels: Levels,
+    table: Floats,
+    slots: Slots,
+    nodes: npt.NDArray[np.int32],
+    most: int,
+    upwards: bool,
 ) -> Any:
     """Bring priors up to date after these items' counts and these groups have changed.
 
-    Writes each item's stratum, and where it has changed notes the item in ``moved``; returns how many, and whether all
-    is up to date: groups are looked at until they have had ``most`` items.
+    Writes each item's stratum, and where it has changed notes the item in ``moved``; returns how many. Groups are
+    looked at until they have had ``most`` items; of the others, returned is how many there are, in ``noted``: they
+    wait for another call, in which no news are to be passed on ``upwards``, as that has been done.
     """
     tree, items, table = _borrow(tree), borrowed(items), borrowed(table)
     size, moved, looked = 0, 0, 0
@@ -631,7 +640,7 @@ def revise(
     deepest = 0
     for j in range(size):
         deepest = max(deepest, tree.nodes[tree.noted[j]]["depth"])
-    for depth in range(deepest, 1, -1):
+    for depth in range(deepest if upwards else 0, 1, -1):
         for j in range(size):
             g = tree.noted[j]
             if tree.nodes[g]["depth"] == depth:
@@ -650,6 +659,7 @@ def revise(
                 later = later or node["depth"] > depth
                 continue
             moved = _assign(tree, items, levels, table, g, moved)
+            node["seen"] = _DONE
             looked += node["items"] + node["children"]
             c = node["child"]
             while c != NONE:
@@ -660,12 +670,17 @@ def revise(
         if not later:
             break
         depth += 1
+    left = 0
     for j in range(size):
-        node = tree.nodes[tree.noted[j]]
+        g = tree.noted[j]
+        node = tree.nodes[g]
+        if node["seen"] != _DONE:
+            tree.noted[left] = g
+            left += 1
+            if node["stratum"] != NONE:  # its items share a prior, and some may be given it before its turn
+                _own_rows_of(levels, table, node)
         node["seen"] = 0
-        if looked > most and node["stratum"] != NONE:  # items may have it before all is up to date
-            _own_rows_of(levels, table, node)
-    return moved, looked <= most
+    return moved, left
 
 
 @brief
