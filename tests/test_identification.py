@@ -151,7 +151,7 @@ def test_no_more_than_the_budget() -> None:
     """Rewards that nobody asked for count too; when they have spent it, the answer is by what is known."""
     finder = Identification(3, best=2, budget=30, seed=1)
     finder.tell_many([0] * 29, [1] * 29)
-    assert finder.ask() == [1, 2]
+    assert finder.ask() == [1], "one is left"
     with pytest.raises(ValueError, match=r"as many rewards as the budget.*budget=30, rewards=31"):
         finder.tell_many([1, 2], [1, 1])
     assert finder.samples == 29

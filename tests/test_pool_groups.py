@@ -128,7 +128,7 @@ class Plain:
             return self.mean, 1 / max(v, 1e-12)
         mean, worth = self.above(path[:-1])
         w, y = self.known(path[:-1])
-        if sum(group[:-1] == path[:-1] for group in self.groups) <= _tree._MANY:
+        if sum(group[:-1] == path[:-1] for group in self.groups) <= _tree.MANY:
             w, y = (whole - part / 65536 for whole, part in zip((w, y), self.passed_on(path), strict=True))
         k = worth + max(w, 0.0)
         step = near((worth * mean + y) / k, self.mean, 32)

@@ -256,11 +256,7 @@ def test_who_has_no_use_for_lives() -> None:
             refuses.set_left([1], 5)
     pooled, segment = Pool[int](), Pool[int]()
     pooled.add([1, 2], left=5)
-    segment.add([1, 2], left=5)
-    with pytest.raises(ValueError, match="does not know lives"):
-        segment.shrink_to(pooled)
-    segment = Pool[int]()
-    segment.add([1, 2])
+    segment.add([1, 2], left=5)  # forgotten there
     segment.shrink_to(pooled)
     with pytest.raises(ValueError, match="left goes with"):
         segment.set_left([1], 5)

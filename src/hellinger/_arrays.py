@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["LARGE", "ROOM", "grown", "slack"]
+__all__ = ["LARGE", "ROOM", "extended", "grown", "roomy", "slack"]
 
 LARGE = 1 << 17
 """Entries from which on an array is given address space for many more: to copy fewer takes some milliseconds."""
@@ -35,6 +35,18 @@ def grown(array: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:
         larger = np.zeros(max(size, array.size + slack(array.size), 64), array.dtype)
     larger[: array.size] = array
     return larger
+
+
+def roomy(size: int, kind: npt.DTypeLike) -> npt.NDArray[Any]:
+    """So many entries, unset; :func:`extended` may give a large array more of them without a copy."""
+    larger = _spacious(ROOM * size, np.dtype(kind)) if size >= LARGE else None
+    return np.empty(size, kind) if larger is None else larger[:size]
+
+
+def extended(array: npt.NDArray[Any], size: int) -> npt.NDArray[Any] | None:
+    """The same entries with more behind them, in the address space of :func:`roomy`; None where there is no more."""
+    whole = array.base
+    return whole[:size] if isinstance(whole, np.ndarray) and whole.size >= size else None
 
 
 def _spacious(size: int, kind: np.dtype[Any]) -> npt.NDArray[Any] | None:

@@ -1,6 +1,6 @@
 """When items expire, and which have expired that the log does not know of yet.
 
-Items are kept by the second in which they expire, and sorted when it has begun: very many items expire together ("at
+Items are kept by the minute in which they expire, and sorted when it has begun: very many items expire together ("at
 midnight"), and to take each of them from a heap takes ten times as long.
 """
 
@@ -20,10 +20,10 @@ __all__ = ["Dates"]
 
 _NONE = np.empty(0, np.int64)
 MOST = 10_000
-"""Items that expire at once, while rankings wait: a millisecond or two. What is left expires with the next ranking."""
+"""Items that expire at once, while rankings wait: some ten milliseconds. What is left expires with the next ranking."""
 SPARE = 10_000
 """Dates that may be out of date, beside as many as there are items shown, before they are dropped."""
-_SECOND = 1000
+_MINUTE = 60_000
 """Milliseconds."""
 TO_LOG = 1_000
 """Items for which events are made at once."""
@@ -47,26 +47,22 @@ class Dates:
         """By slot: whether an item has expired that the log still says is shown."""
         self._unlogged: dict[int, None] = {}
         """Those of them, in order, that are not in the log yet."""
-        self._seconds: dict[int, array[int]] = {}
-        """Items by the second in which they expire, or did before their date was changed."""
+        self._minutes: dict[int, array[int]] = {}
+        """Items by the minute in which they expire, or did before their date was changed."""
         self._heap: list[int] = []
-        """The same seconds."""
+        """The same minutes, and some that are no more."""
+        self._unclean: list[int] = []
+        """Minutes from which dates that are out of date have yet to be dropped, in this round."""
         self._begun: Slots = _NONE
-        """Items of the seconds that have begun, those first that expire first."""
+        """Items of the minutes that have begun, those first that expire first."""
         self._dues: Slots = _NONE
-        """When each of them expires, as of when its second began."""
+        """When each of them expires, as of when its minute began."""
         self._size = 0
         """How many items there are in all these."""
-        self._begin()
+        self._note(np.flatnonzero(catalogue["state"][: len(catalogue.ids)] == SHOWN))
 
     def __len__(self) -> int:
         return self._size
-
-    def _begin(self) -> None:
-        """Look up the dates of all items."""
-        self._seconds, self._heap, self._size = {}, [], 0
-        self._begun = self._dues = _NONE
-        self._note(np.flatnonzero(self._catalogue["state"][: len(self._catalogue.ids)] == SHOWN))
 
     def expired(self, slots: Slots) -> npt.NDArray[np.bool_]:
         """Which of these items have expired, though the log still says that they are shown."""
@@ -83,8 +79,7 @@ class Dates:
             self._unlogged.pop(slot, None)
         self._expired[slots] = False
         self._note(slots[self._catalogue["state"][slots] == SHOWN])
-        if self._size > 2 * self._catalogue.live + SPARE:  # of items deleted long before their date
-            self._begin()
+        self._clean(4 * slots.size)
 
     @property
     def known(self) -> bool:
@@ -93,11 +88,11 @@ class Dates:
 
     def due(self, at: int) -> bool:
         """Whether an item may expire by this time."""
-        return bool(self._heap and self._heap[0] * _SECOND <= at) or bool(self._dues.size and self._dues[0] <= at)
+        return bool(self._heap and self._heap[0] * _MINUTE <= at) or bool(self._dues.size and self._dues[0] <= at)
 
     def expire(self, at: int) -> Slots:
         """Slots of items that have expired by this time, each given once."""
-        self._begin_seconds(at)
+        self._begin_minutes(at)
         stop = min(MOST, int(np.searchsorted(self._dues, at, "right")))
         slots, dues = self._begun[:stop], self._dues[:stop]
         self._begun, self._dues = self._begun[stop:], self._dues[stop:]
@@ -107,18 +102,47 @@ class Dates:
         self._unlogged.update(dict.fromkeys(fresh.tolist()))
         return fresh
 
-    def _begin_seconds(self, at: int) -> None:
-        """Sort the items of the seconds that have begun by this time."""
-        begun = [self._begun]
-        while self._heap and self._heap[0] * _SECOND <= at:
-            begun.append(np.array(self._seconds.pop(heapq.heappop(self._heap)), np.int64))
-        if len(begun) > 1:
-            slots = np.concatenate(begun)
+    def _begin_minutes(self, at: int) -> None:
+        """Sort the items of the minutes that have begun by this time."""
+        fresh = []
+        while self._heap and self._heap[0] * _MINUTE <= at:
+            fresh.append(self._current(heapq.heappop(self._heap)))
+        if fresh:
+            self._clean_begun()
+            slots = np.concatenate([self._begun, *fresh])
             ends = self.ends(slots)
-            current = self._shown(slots) & (ends > 0)
-            order = np.argsort(ends[current], kind="stable")
-            self._begun, self._dues = slots[current][order], ends[current][order]
-            self._size -= slots.size - self._begun.size
+            order = np.argsort(ends, kind="stable")
+            self._size += slots.size - self._begun.size
+            self._begun, self._dues = slots[order], ends[order]
+
+    def _current(self, minute: int) -> Slots:
+        """Take out the items of a minute; those that still expire then, each once."""
+        noted = np.array(self._minutes.pop(minute, ()), np.int64)
+        self._size -= noted.size
+        slots = np.unique(noted)
+        current: Slots = slots[self._shown(slots) & (self.ends(slots) // _MINUTE == minute)]
+        return current
+
+    def _clean(self, most: int) -> None:
+        """Drop dates that are out of date where there are many, of items deleted long before them, some at a time."""
+        while most > 0 and self._size > 2 * self._catalogue.live + SPARE:
+            if not self._unclean:
+                self._clean_begun()
+                self._unclean = list(self._minutes)
+            if not self._unclean:
+                break
+            minute = self._unclean.pop()
+            most -= len(self._minutes.get(minute, ()))
+            kept = self._current(minute)
+            if kept.size:
+                self._minutes[minute] = array("q", kept.tobytes())
+                self._size += kept.size
+
+    def _clean_begun(self) -> None:
+        current = self._shown(self._begun) & (self.ends(self._begun) == self._dues)
+        self._size -= current.size
+        self._begun, self._dues = self._begun[current], self._dues[current]
+        self._size += self._begun.size
 
     def _shown(self, slots: Slots) -> npt.NDArray[np.bool_]:
         shown: npt.NDArray[np.bool_] = (self._catalogue["state"][slots] == SHOWN) & ~self.expired(slots)
@@ -129,13 +153,13 @@ class Dates:
         ends = self.ends(slots)
         dated = np.flatnonzero(ends)
         dated = dated[np.argsort(ends[dated], kind="stable")]
-        seconds, starts = np.unique(ends[dated] // _SECOND, return_index=True)
+        minutes, starts = np.unique(ends[dated] // _MINUTE, return_index=True)
         stops = np.append(starts, dated.size)[1:]
-        for second, start, stop in zip(seconds.tolist(), starts.tolist(), stops.tolist(), strict=True):
-            if second not in self._seconds:
-                self._seconds[second] = array("q")
-                heapq.heappush(self._heap, second)
-            self._seconds[second].frombytes(slots[dated[start:stop]].tobytes())
+        for minute, start, stop in zip(minutes.tolist(), starts.tolist(), stops.tolist(), strict=True):
+            if minute not in self._minutes:
+                self._minutes[minute] = array("q")
+                heapq.heappush(self._heap, minute)
+            self._minutes[minute].frombytes(slots[dated[start:stop]].tobytes())
         self._size += dated.size
 
     def to_log(self) -> list[int]:

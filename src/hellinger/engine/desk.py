@@ -304,9 +304,8 @@ class Desk:
             "counted": self.counted,
             "phase": phase,
             "zoned": True,
-            "since": ledger.catalogue["since"].take(chosen).tolist()
-            if chosen
-            else [],  # after what many have in common
+            # after what many have in common
+            "since": ledger.catalogue["since"].take(chosen).tolist() if chosen else [],
             "user": query.user,
             "placement": query.placement,
             "unit": unit,

@@ -173,7 +173,7 @@ def fit(wanted: Due, at: int) -> Draft:
     kinds, places = _numbered(np.where(groups > 0, groups, -1 - who.tags))
     lost, lost_places = np.unique(who.groups[who.left], return_inverse=True)
     paths = [wanted.group_names[kind] if kind > 0 else tag_path(wanted.tag_sets[-1 - kind]) for kind in kinds.tolist()]
-    alone = [wanted.group_names[kind] for kind in lost.tolist() if kind not in kinds]
+    alone = [wanted.group_names[kind] for kind in lost[~np.isin(lost, kinds)].tolist()]
     items, departed = wanted.departed(paths + alone)
     where = {path: place for place, path in enumerate(paths + alone)}
     its = np.array([where[wanted.group_names[kind]] for kind in lost.tolist()], np.intp)[lost_places]

@@ -15,8 +15,6 @@ __all__ = ["Overlay"]
 
 _MOST = 500
 """Rankings that may wait to be counted."""
-
-
 _ONE = Worth()
 
 

@@ -40,8 +40,9 @@ TOUCHED = 8 * SLICE
 SEGMENT_BYTES = 1 << 30
 ITEM_BYTES = 100
 """What an item takes in a pool, about."""
-WORK = 4_000
-"""Items whose priors one event works out by their groups at once: a millisecond or two; others follow in slices."""
+WORK = 500
+"""Items and groups whose priors one event works out at once, while rankings wait; others follow in slices, each once
+for all events that came meanwhile."""
 PRIORS = 8
 """Items whose prior is worked out in the time that one is looked up in."""
 ROOM = 200_000
@@ -154,19 +155,18 @@ class _Derived:
 
 
 def _taken(arrays: list[Slots], most: int) -> tuple[Slots, int]:
-    """Take so many slots out of these arrays, the last first; how many, those counted twice that were there twice.
-
-    As many as there are and may be taken: were a large array left for the next time because of a small one that came
-    after it, small ones could come for ever.
-    """
-    some, count = [np.empty(0, np.int64)], 0
-    while arrays and count < most:
-        last = arrays.pop()
-        if last.size > most - count:
-            arrays.append(last[most - count :])
-            last = last[: most - count]
-        some.append(last)
-        count += last.size
+    """Take so many slots out of these arrays, in order; how many, those counted twice that were there twice."""
+    some, count, whole = [np.empty(0, np.int64)], 0, 0
+    while whole < len(arrays) and count < most:
+        first = arrays[whole]
+        if first.size > most - count:
+            arrays[whole] = first[most - count :]
+            first = first[: most - count]
+        else:
+            whole += 1
+        some.append(first)
+        count += first.size
+    del arrays[:whole]
     return _distinct(some), count
 
 
@@ -619,9 +619,9 @@ class Pools:
         leaving, order = None if segment else self.leaving, ORDERS.get(self.variants[variant])
         if order is None:
             pool = Pool(split_model(self.variants[variant])[0], leaving=leaving, learn="given", weighted=True)
-            pool.bound_work(WORK, scored=SCORED)
         else:  # items without counts are all alike: their order is that of ties
             pool = Pool("ucb1", ties=order, leaving=leaving)
+        pool.bound_work(WORK, scored=SCORED)
         within = pool.shrink_to(self._of[variant, ""].pool) if segment and variant in self._laws else None
         derived = self._of[variant, segment] = _Derived(pool, within)
         self._set_prior(variant, segment)

@@ -50,7 +50,7 @@ _REQUEST = re.compile(r"[A-Za-z0-9_-]{22}").fullmatch
 PART = 1_000
 """Feedback, or rows of an import, that are classified at once, while rankings wait: a millisecond. Items and feedback
 that are written at once: some ten milliseconds."""
-CHORES = 1.0
+WRITING = 1.0
 """Seconds of writing what is due, such as items that left, after which other chores have their turn."""
 SWEEP = 60.0
 """Seconds between two looks for items beyond hope."""
@@ -434,7 +434,7 @@ class Service:
             self._swept = time.monotonic()
             self.desk.sweep()
         began = begun = time.perf_counter()
-        while begun - began < CHORES and (drafts := self.chores()):
+        while begun - began < WRITING and (drafts := self.chores()):
             # not all at once: a ranking that comes meanwhile is written after the next of them, not after the last
             spent = time.perf_counter() - begun
             await asyncio.gather(self.journal.write(drafts, lasting=True), asyncio.sleep(spent))

@@ -172,7 +172,8 @@ class Identification:
     def ask(self) -> list[Arm]:
         """Return the arms to try next, each once; none when it is done. Asked again, it answers the same."""
         if self.budget is not None:
-            return [] if self.done else [self._arms[i] for i in self._due()]
+            due = [] if self.done else self._due()
+            return [self._arms[i] for i in due[: self.budget - self.samples]]
         unplayed = np.flatnonzero(self._pulls == 0.0)
         if unplayed.size:
             return [self._arms[i] for i in unplayed]

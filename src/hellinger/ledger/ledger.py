@@ -581,10 +581,9 @@ class Ledger:
         start = starting(variant)
         if variant in others or (start, "") in self.counts:
             return
-        slots = (
-            self.catalogue.present()
-        )  # a deleted item has counts in a ledger that has lived through it, and no others
+        present = self.catalogue.present()  # a deleted item has counts in a ledger that has lived through it alone
         for segment in ("", *self.segments):
+            slots = np.intersect1d(present, self.slots_with(others, segment), assume_unique=True)
             n, s = self.sums(slots, variants=others, segment=segment)
             begun = self.counts_in(start, segment)
             begun.add(slots, n, s)
@@ -688,6 +687,17 @@ class Ledger:
         """
         places, size = np.asarray(slots, np.int64), len(self.catalogue.ids)
         return added((_of(counts, places, size, lacks) for counts in self._chosen(variants, segment)), places.size)
+
+    def slots_with(self, variants: Iterable[str], segment: str = "", *, behind: bool = False) -> Slots:
+        """Slots of items with counts over some variants; ``behind``: with impressions in other zones than the first."""
+        there = np.zeros(len(self.catalogue.ids), np.bool_)
+        for counts in self._chosen(variants, segment):
+            slots, n, s, late = counts.entries()
+            some = (slots >= 0) & ((n != 0) | (s != 0))
+            if behind:
+                some &= late.any(axis=1) if len(late) else False
+            there[slots[some]] = True
+        return np.flatnonzero(there)
 
     def rounds(self, *, variants: Iterable[str], segment: str = "", lacks: Floats | None = None) -> float:
         """All impressions over some variants, or their worth, deleted items' too, in one segment or in all traffic."""

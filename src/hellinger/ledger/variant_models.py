@@ -95,16 +95,17 @@ class VariantModels:
 
     def _begin(self, name: str, model: Modelled) -> None:
         sources = self._ledger.sources(name, shared=model.shared)
-        model.begin(self._placings(self._slots(name), sources), self._rounds(sources))
+        slots = self._members(name)  # in the order in which they came
+        slots = slots[np.argsort(self._ledger.catalogue["since"][slots])]
+        model.begin(self._placings(slots, sources), self._rounds(sources))
         self.set_prior(name, "")
 
-    def _slots(self, name: str) -> Slots:
-        """The items that a variant's model is to have, in the order in which they came."""
+    def _members(self, name: str) -> Slots:
+        """The items that a variant's model is to have."""
         catalogue = self._ledger.catalogue
         there = catalogue["state"][: len(catalogue.ids)] <= HIDDEN
         there[list(self._ledger.gone.get(name, ()))] = False
-        slots = np.flatnonzero(there)
-        return slots[np.argsort(catalogue["since"][slots])]
+        return np.flatnonzero(there)
 
     def _rounds(self, sources: Sequence[str]) -> float:
         return self._ledger.rounds(variants=sources, lacks=self._ledger.worth.lacks)
@@ -113,7 +114,9 @@ class VariantModels:
         """Count all impressions by what they are worth now: another curve is in force."""
         ledger = self._ledger
         for name, model in self.of.items():
-            slots, sources = self._slots(name), ledger.sources(name, shared=model.shared)
+            sources = ledger.sources(name, shared=model.shared)
+            # what was shown in the first zone is worth the same under every curve
+            slots = np.intersect1d(self._members(name), ledger.slots_with(sources, behind=True), assume_unique=True)
             n, _ = ledger.sums(slots, variants=sources, lacks=ledger.worth.lacks)
             model.recount(ledger.catalogue["since"][slots], n, self._rounds(sources))
 

@@ -361,11 +361,16 @@ class Core:
             self._context.regression.learn_prior(self.policy.family)
             self._since, self._due = 0.0, next_fit(self._present) - self._present
         if self.policy.rule.learns_prior:
-            self._set_prior(_prior.fit(self._store, self._members, self._scale, self._described))
+            self._set_prior(self._fitted())
+
+    def _fitted(self) -> Prior:
+        """The prior that the present counts give; with a model, which knows items by their features, of all alike."""
+        members = Membership() if self._context is not None else self._members
+        return _prior.fit(self._store, members, self._scale, self._described)
 
     def _set_prior(self, prior: Prior, *, slowly: bool = False) -> None:
         if self._context is not None:  # a model knows items by their features; groups tell it nothing
-            prior = prior._replace(shares=(), effects=None)
+            prior = prior._replace(shares=(), effects=None, trust=0.0)
         if self._context is not None and (self.learning == "given" or not prior.plays):
             self._context.set_prior(prior, slowly=slowly)
         before, described, steps_of = self._members.prior, self._described, None

@@ -18,7 +18,19 @@ from hellinger.pool import _tree
 from hellinger.pool._layout import NONE
 from hellinger.pool._lives import Lives
 from hellinger.pool._store import Floats, ItemStore, Slots
-from hellinger.pool._tree import CLASSES, CROWD, MEMBER, OWN_STEPS, TREE_NODE, UNLEARNED, Levels, TreeArrays
+from hellinger.pool._tree import (
+    CLASSES,
+    CROWD,
+    HEAD,
+    LINK,
+    MEMBER,
+    MIXED,
+    OWN_STEPS,
+    TREE_NODE,
+    UNLEARNED,
+    Levels,
+    TreeArrays,
+)
 
 __all__ = ["GroupLike", "Membership", "listed_groups", "paths_of"]
 
@@ -84,8 +96,14 @@ class Membership:
         """Strata of their own that no group has any more."""
         self._owned = 0
         self._levels: Levels | None = None
-        none = np.empty(0, np.int32)
-        self._arrays = TreeArrays(np.empty(0, MEMBER), np.empty(0, TREE_NODE), none, np.empty(0, np.int64))
+        self._arrays = TreeArrays(
+            np.empty(0, MEMBER),
+            np.empty(0, TREE_NODE),
+            np.empty(0, LINK),
+            np.empty(0, HEAD),
+            np.empty(0, np.int32),
+            np.empty(0, np.int64),
+        )
         self._kernel: Any = None
         self.touched: Any = None
         """Notes items whose counts or prior have changed, where pools of segments follow this one; see ``_within``."""
@@ -93,6 +111,8 @@ class Membership:
         """The class of each large group's prior, as the pools of segments know it."""
         self._unnoted = 0
         """Places whose items of large groups have yet to be noted for the pools of segments."""
+        self._changed = np.zeros(0, np.bool_)
+        """Strata of large groups whose prior has become another one since all their items were noted."""
         self._unheard = 0
         """Places, from the first on, whose items have yet to tell their groups of themselves by the prior."""
         self._unspread = False
@@ -120,6 +140,11 @@ class Membership:
     def tree(self) -> TreeArrays:
         """Members and groups as compiled code has them."""
         return self._arrays
+
+    @property
+    def scaled(self) -> bool:
+        """Whether priors depend on what stored counts are multiplied by: groups or features tell of items."""
+        return len(self) > 0 or self._levels is not None
 
     @property
     def levels(self) -> Levels | None:
@@ -153,9 +178,6 @@ class Membership:
         if sliced and (before is not None or after is not None or self.unsettled):
             self._begin(store, after)
         else:
-            if steps_of is not None:
-                self._arrays.member["step"][: len(store)] = steps_of(np.arange(len(store)))
-                self._steps_of = None
             self.refresh(store, scale)
 
     @property
@@ -186,6 +208,7 @@ class Membership:
         self._levels = levels
         self._waiting.clear()
         if levels is None:
+            self._arrays.heads["silent"] = MIXED
             self._unheard, self._unspread, self._ungiven, self._unnoted = 0, False, len(store), 0
             if self._steps_of is not None:
                 self._arrays.member["step"][: len(store)] = 0
@@ -208,7 +231,7 @@ class Membership:
             _tree.hear(self._arrays, store.state.items, self._levels, start, stop, steps)
             if not self._unheard:
                 self._steps_of = None
-        elif self._unspread and not self._ungiven:  # items that are getting their priors have their turn first
+        elif self._unspread:
             self._unspread, self._ungiven = False, len(store)
             self._waiting.clear()
             if self._levels is not None:
@@ -228,15 +251,23 @@ class Membership:
             if self._levels is None and not self._ungiven and self.prior is not None:
                 self.table = self.lives.table(*self.prior[:2])
                 self._large = _NO_SLOTS
-        elif self._unnoted:
-            stop = min(self._unnoted, len(store))
-            self._unnoted = start = max(0, stop - _HEARD * most)
-            self._touch(store, start + np.flatnonzero(store.items["stratum"][start:stop] >= CLASSES))
         elif self._waiting:
             some = list(islice(self._waiting, 1 + most // _FEW))
             for g in some:
                 del self._waiting[g]
             self._revise(store, _NO_SLOTS, np.array(some, np.int32), most, upwards=False)
+        elif self._unnoted:
+            self._note_large(store, _HEARD * most)
+
+    def _note_large(self, store: ItemStore, most: int) -> None:
+        """Note those of so many more items whose large group has another prior, for the pools of segments."""
+        stop = min(self._unnoted, len(store))
+        self._unnoted = start = max(0, stop - most)
+        strata = store.items["stratum"][start:stop]
+        large = np.flatnonzero(strata >= CLASSES)
+        self._touch(store, start + large[self._changed[strata[large] - CLASSES]])
+        if not self._unnoted:
+            self._changed[:] = False
 
     def refresh(self, store: ItemStore, scale: float) -> None:
         """Work out every item's prior anew."""
@@ -245,12 +276,17 @@ class Membership:
             return
         unsettled, self._unheard, self._unspread, self._ungiven = self.unsettled, 0, False, 0
         self._waiting.clear()
+        if self._steps_of is not None:
+            self._arrays.member["step"][: len(store)] = self._steps_of(np.arange(len(store)))
+            self._steps_of = None
         levels = self._levels_of(scale)
         if levels is None:
             self._unnoted = 0
+            self._arrays.nodes["factors"] = _tree.factors_of(self._arrays.nodes["items"])
             self.table = self.lives.table(*prior[:2])
             if self._levels is not None or unsettled:
                 self._levels = None
+                self._arrays.heads["silent"] = MIXED
                 self._touch(store, np.flatnonzero(store.items["stratum"]))  # the same number means another thing now
                 moved = self._by_lives(store, 0, len(store))
                 store.settle(moved)
@@ -335,6 +371,8 @@ class Membership:
 
     def watch(self, store: ItemStore, touched: Any) -> None:
         """Note from now on which items are others, for the pools of segments."""
+        if self._levels is None and self._ungiven:  # strata are still those of groups, of which nothing is known now
+            self.go_on(store, self._ungiven)
         self.touched = touched
         self._touch_large(store)
 
@@ -350,10 +388,15 @@ class Membership:
         rows = self.table[CLASSES : CLASSES + self._owned * self._levels.width]
         large = _tree.classes_of(rows, self._levels.mean, self._levels.strength) if len(rows) else _NO_SLOTS
         before, self._large = self._large, large
-        if not np.array_equal(large, before):
-            self._unnoted = len(store)
-            if self.most == _NO_LIMIT:
-                self.go_on(store, self._unnoted)
+        if large.size != before.size:
+            self._changed = np.ones(large.size, np.bool_)
+        elif not np.array_equal(large, before):
+            self._changed |= large != before
+        else:
+            return
+        self._unnoted = len(store)
+        if self.most == _NO_LIMIT:
+            self._note_large(store, self._unnoted)
 
     @property
     def relative(self) -> Floats:
@@ -415,11 +458,15 @@ class Membership:
         if not nodes.size:
             return
         self._crowd(nodes)
-        self.revise(store, _NO_SLOTS, nodes)
-        for g in nodes.tolist():
-            self._prune(g)
+        self._end(store, nodes)
         while len(self._idle) > _MOST_IDLE and not self._given:
             self._forget(store, next(iter(self._idle)))
+
+    def _end(self, store: ItemStore, nodes: Nodes) -> None:
+        self.revise(store, _NO_SLOTS, nodes)
+        fewer = [parent for g in nodes.tolist() for parent in self._prune(g)]
+        if fewer:
+            self.revise(store, _NO_SLOTS, np.array(fewer, np.int32))
 
     def standing(self, slots: Slots) -> tuple[Nodes, Steps]:
         """The group of each of these items by number, and their factors in steps."""
@@ -531,8 +578,11 @@ class Membership:
         self._free = [g for g, path in enumerate(self.paths) if path is None]
         self._idle = dict.fromkeys(state["idle"])
         self._own, self._owned = state["own"], state["owned"]
+        links, heads = np.empty(member.size, LINK), np.empty(nodes.size, HEAD)
         noted, moved = np.empty(nodes.size, np.int32), np.empty(member.size, np.int64)
-        self._arrays = TreeArrays(member, nodes, noted, moved)
+        self._arrays = TreeArrays(member, nodes, links, heads, noted, moved)
+        if member.size:
+            _tree.relist(self._arrays, member.size)
 
     def rescale(self, scale: float) -> None:
         """Follow stored counts that have been multiplied by this."""
@@ -543,7 +593,8 @@ class Membership:
         """Bytes in use with so many items, names not counted."""
         if not self._arrays.member.size:
             return 0
-        return int(count * (MEMBER.itemsize + 8) + len(self.paths) * (TREE_NODE.itemsize + 4) + self.table.nbytes)
+        member, group = MEMBER.itemsize + LINK.itemsize + 8, TREE_NODE.itemsize + HEAD.itemsize + 4
+        return int(count * member + len(self.paths) * group + self.table.nbytes)
 
     def explain(self) -> str:
         """The prior in words; nothing where none is learned."""
@@ -573,8 +624,11 @@ class Membership:
         tree = self._arrays
         if g >= tree.nodes.size:
             nodes = grown(tree.nodes, g + 1)
-            self._arrays = tree = tree._replace(nodes=nodes, noted=np.empty(nodes.size, np.int32))
+            noted, heads = np.empty(nodes.size, np.int32), np.empty(nodes.size, HEAD)
+            heads[: tree.heads.size] = tree.heads
+            self._arrays = tree = tree._replace(nodes=nodes, heads=heads, noted=noted)
         node = tree.nodes[g]
+        tree.heads[g] = NONE, MIXED
         for name in TREE_NODE.names or ():
             node[name] = 0
         node["parent"], node["depth"], node["mark"] = parent, len(path), mark_of(path)
@@ -591,19 +645,23 @@ class Membership:
             self._idle.pop(parent, None)
         return g
 
-    def _prune(self, g: int) -> None:
-        """End a group of which nothing is left, and those above it; one that is but remembered is idle."""
+    def _prune(self, g: int) -> list[int]:
+        """End a group of which nothing is left, and those above it; one that is but remembered is idle.
+
+        Returns the groups whose number of groups below has fallen to where these learn from it in another way.
+        """
+        fewer: list[int] = []
         while g != NONE:
             tree = self._arrays
             node = tree.nodes[g]
             if node["items"] > 0 or node["children"] > 0:
-                return
+                break
             if node["gone_n"] > 0:
                 self._idle.setdefault(g)
-                return
+                break
             path, parent = self.paths[g], int(node["parent"])
             if path is None:
-                return
+                break
             del self._number[path]
             self._idle.pop(g, None)
             self._waiting.pop(g, None)
@@ -618,13 +676,17 @@ class Membership:
                 if node["next"] != NONE:
                     tree.nodes[node["next"]]["last"] = node["last"]
                 above["children"] -= 1
+                above["w"] -= node["sent"]  # where groups tell nothing now, it has not taken back what it once sent
+                above["y"] -= node["sent_y"]
+                if above["children"] == _tree.MANY:
+                    fewer.append(parent)
             g = parent
+        return [parent for parent in fewer if self.paths[parent] is not None]
 
     def _forget(self, store: ItemStore, g: int) -> None:
         node = self._arrays.nodes[g]
         node["gone"] = node["gone_n"] = node["gone_s"] = 0.0
-        self.revise(store, _NO_SLOTS, np.array([g], np.int32))
-        self._prune(g)
+        self._end(store, np.array([g], np.int32))
 
     def drop(self, nodes: Nodes | None) -> None:
         """End those of these groups that have been made in vain."""
@@ -658,7 +720,8 @@ class Membership:
             before = tree.member.size
             member = grown(tree.member, store.state.items.size if first else size)
             member["node"][before:size], member["step"][before:size] = NONE, 0  # one that comes later is joined
-            self._arrays = tree._replace(member=member, moved=np.empty(member.size, np.int64))
+            links = grown(tree.links, member.size)
+            self._arrays = tree._replace(member=member, links=links, moved=np.empty(member.size, np.int64))
         return first
 
     def __iter__(self) -> Iterator[Path]:

@@ -26,14 +26,14 @@ def fit(store: ItemStore, members: Membership, scale: float = 1.0, described: De
         prior = fit_prior(items["s"] * scale, store.pulls * scale)
     if described is not None:
         prior = _with_effects(prior, store, members, scale, described)
+    trust = 0.0 if members.prior is None else members.prior.trust
     if not len(members):
-        return prior
+        return prior._replace(trust=trust)
     drawn, leaves = members.sample(store)
     s = items["s"][drawn]
     n = np.maximum(items["n"][drawn], s)  # priors are of clicks: see LIMIT
     if prior.effects is not None and described is not None:
         n = exposures(n, s, described.steps(prior.effects, drawn))
-    trust = 0.0 if members.prior is None else members.prior.trust
     return with_shares(prior, s * scale, n * scale, leaves, members.sums(scale), trust)
 
 

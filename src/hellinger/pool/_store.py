@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hellinger._arrays import LARGE, grown, slack
+from hellinger._arrays import LARGE, extended, grown, roomy, slack
 from hellinger._jit import borrowed, brief, entry, inline, jit
 from hellinger.errors import InputError
 from hellinger.pool import _groups
@@ -145,6 +145,8 @@ class ItemStore:
         self.next_seq = 0
         self.numbered_by_id = True
         """Whether every item's arrival number is its id: different ids are then different numbers."""
+        self.trusting = False
+        """Whether arrival numbers that are given are known to be new: to see it takes a look at every item."""
         self.hidden = 0
         """How many items are hidden."""
         self._count_one = entry(count_one, self.state, True, 0, 0.0, 0.0, 0.0, 0.0)
@@ -220,7 +222,7 @@ class ItemStore:
         if not rising and np.unique(order).size < order.size:
             values, times = np.unique(order, return_counts=True)
             raise InputError(f"`order` must be given once, but got {int(values[times > 1][0])} twice")
-        if order.size and order.min() < self.next_seq:  # else they are beyond all that are here
+        if order.size and order.min() < self.next_seq and not self.trusting:  # else they are beyond all that are here
             if order.min() < 0:
                 raise InputError(f"`0 <= order` must hold, but got order={int(order.min())}")
             keys = whole(names) if self.numbered_by_id else None
@@ -228,6 +230,8 @@ class ItemStore:
                 taken = order[np.isin(order, self.items["seq"])]
                 if taken.size:
                     raise InputError(f"`order` must be new to the pool, but got {int(taken[0])}")
+        elif order.size and order.min() < 0:
+            raise InputError(f"`0 <= order` must hold, but got order={int(order.min())}")
         return order
 
     def remove(self, slots: Slots) -> Slots:
@@ -250,7 +254,7 @@ class ItemStore:
         """The same items, none ever shown."""
         other = ItemStore(grouped=False, limit=self.limit)
         other.ids, other.next_seq, other.hidden = self.ids.copy(), self.next_seq, self.hidden
-        other.numbered_by_id = self.numbered_by_id
+        other.numbered_by_id, other.trusting = self.numbered_by_id, self.trusting
         items = self.items.copy()
         items["n"] = items["s"] = items["stratum"] = 0
         other.state.meta[COUNT] = items.size
@@ -307,9 +311,13 @@ class ItemStore:
             _groups.remap(st)
         if st is self.state:
             least = _groups.tight(st) + int(meta[WANTED])
-            arena = np.empty(least + (slack(least) if least < LARGE else least // 2), np.int64)
-            _groups.pack(st, arena)
-            st = st._replace(arena=arena)
+            size = least + (slack(least) if least < LARGE else least // 2)
+            # to pack a million items takes tens of milliseconds: not before a third is gaps
+            more = extended(st.arena, size) if size > st.arena.size else None
+            if more is None:
+                more = roomy(size, np.int64)
+                _groups.pack(st, more)
+            st = st._replace(arena=more)
         self.state = st
 
     # Grouping -----------------------------------------------------------------------------------------

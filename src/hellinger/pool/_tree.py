@@ -30,7 +30,11 @@ from hellinger.pool._layout import NONE
 __all__ = [
     "CLASSES",
     "CROWD",
+    "HEAD",
+    "LINK",
+    "MANY",
     "MEMBER",
+    "MIXED",
     "TREE_NODE",
     "Levels",
     "TreeArrays",
@@ -45,6 +49,7 @@ __all__ = [
     "posterior",
     "refresh",
     "relative_classes",
+    "relist",
     "revise",
     "sampled",
     "spread",
@@ -74,7 +79,7 @@ UNLEARNED = -(1 << 20)
 OWN_STEPS = 2 * MOST_STEPS * 4 // STEPS + 1
 """Strata of a large group whose items have factors, one for each quarter of an octave."""
 _NOTED, _DONE = 1, 2
-_MANY = 1024
+MANY = 1024
 """Groups beyond which what the one above them knows is sent to all alike, without taking out what each sent it."""
 
 MEMBER = np.dtype(
@@ -118,6 +123,15 @@ TREE_NODE = np.dtype(
 )
 """A group."""
 
+LINK = np.dtype([("next", np.int32), ("last", np.int32)], align=True)
+"""A member's neighbours among those of its group that tell it something, in a list of their own: most tell nothing."""
+
+HEAD = np.dtype([("first", np.int32), ("silent", np.int32)], align=True)
+"""The first of a group's members that tell it something; the stratum of all others, or MIXED."""
+
+MIXED = -1
+"""For a stratum: silent members of a group may be in several, or nobody knows."""
+
 
 class Levels(NamedTuple):
     """A prior as the tree needs it: mean and strength of the whole, the variance of each depth and of items there."""
@@ -135,17 +149,28 @@ class Levels(NamedTuple):
 
 
 class TreeArrays(NamedTuple):
-    """Members, groups, and room for what a revision has to note."""
+    """Members, groups, which members are to be looked at when a group's prior is another, and room for a revision.
+
+    The lists of those that tell something follow from the members (:func:`relist`), so snapshots do not have them.
+    """
 
     member: Any
     nodes: Any
+    links: Any
+    heads: Any
     noted: npt.NDArray[np.int32]
     moved: Slots
 
 
 @inline
 def _borrow(tree: TreeArrays) -> TreeArrays:
-    return TreeArrays(borrowed(tree.member), borrowed(tree.nodes), borrowed(tree.noted), borrowed(tree.moved))
+    member, nodes, links, heads = (
+        borrowed(tree.member),
+        borrowed(tree.nodes),
+        borrowed(tree.links),
+        borrowed(tree.heads),
+    )
+    return TreeArrays(member, nodes, links, heads, borrowed(tree.noted), borrowed(tree.moved))
 
 
 def relative_classes() -> Floats:
@@ -231,6 +256,56 @@ def _message(weight: float, v: float) -> float:
 
 
 @inline
+def _list(tree: TreeArrays, i: int) -> None:
+    """Put a member among those that tell their group something."""
+    head = tree.heads[tree.member[i]["node"]]
+    tree.links[i]["next"], tree.links[i]["last"] = head["first"], NONE
+    if head["first"] != NONE:
+        tree.links[head["first"]]["last"] = i
+    head["first"] = i
+
+
+@inline
+def _unlist(tree: TreeArrays, i: int) -> None:
+    link = tree.links[i]
+    if link["last"] != NONE:
+        tree.links[link["last"]]["next"] = link["next"]
+    else:
+        tree.heads[tree.member[i]["node"]]["first"] = link["next"]
+    if link["next"] != NONE:
+        tree.links[link["next"]]["last"] = link["last"]
+
+
+@inline
+def _tells(member: Any) -> Any:
+    return member["w"] != 0 or member["y"] != 0
+
+
+@inline
+def _set_news(tree: TreeArrays, i: int, w: int, y: int) -> None:
+    """Note what a member tells its group."""
+    member = tree.member[i]
+    told = _tells(member)
+    member["w"], member["y"] = w, y
+    if _tells(member) != told:
+        if told:
+            _unlist(tree, i)
+        else:
+            _list(tree, i)
+
+
+@brief
+def relist(tree: TreeArrays, count: int) -> None:
+    """List the members of every group that tell it something."""
+    tree = _borrow(tree)
+    for g in range(tree.nodes.size):
+        tree.heads[g]["first"], tree.heads[g]["silent"] = NONE, MIXED
+    for i in range(count):
+        if tree.member[i]["node"] != NONE and _tells(tree.member[i]):
+            _list(tree, i)
+
+
+@inline
 def _link(tree: TreeArrays, i: int, g: int) -> None:
     member, node = tree.member[i], tree.nodes[g]
     member["node"], member["next"], member["last"], member["w"], member["y"] = g, node["first"], NONE, 0, 0
@@ -245,6 +320,8 @@ def _link(tree: TreeArrays, i: int, g: int) -> None:
 def _unlink(tree: TreeArrays, i: int) -> None:
     member = tree.member[i]
     node = tree.nodes[member["node"]]
+    if _tells(member):
+        _unlist(tree, i)
     if member["last"] != NONE:
         tree.member[member["last"]]["next"] = member["next"]
     else:
@@ -304,6 +381,15 @@ def compact(tree: TreeArrays, falling: Slots, count: int) -> None:
             tree.nodes[member["node"]]["first"] = slot
         if member["next"] != NONE:
             tree.member[member["next"]]["last"] = slot
+        if _tells(member):
+            link, old_link = tree.links[slot], tree.links[count]
+            link["next"], link["last"] = old_link["next"], old_link["last"]
+            if link["last"] != NONE:
+                tree.links[link["last"]]["next"] = slot
+            else:
+                tree.heads[member["node"]]["first"] = slot
+            if link["next"] != NONE:
+                tree.links[link["next"]]["last"] = slot
 
 
 # What each knows --------------------------------------------------------------------------------------
@@ -327,7 +413,7 @@ def _tell(tree: TreeArrays, items: Any, levels: Levels, i: int) -> None:
     w, y = _news(items[i], levels.scale, levels.rest[node["depth"]], member["step"])
     node["w"] += w - member["w"]
     node["y"] += y - member["y"]
-    member["w"], member["y"] = w, y
+    _set_news(tree, i, w, y)
 
 
 @inline
@@ -384,7 +470,7 @@ def _learn_above(tree: TreeArrays, levels: Levels, g: int) -> bool:
     parent = tree.nodes[node["parent"]]
     mean, worth = _above(levels, parent)
     w, y = _known(levels, parent)
-    if parent["children"] <= _MANY:
+    if parent["children"] <= MANY:
         w -= node["sent"] / _UNIT
         y -= node["sent_y"] / _UNIT
     k = worth + max(w, 0.0)
@@ -440,31 +526,75 @@ def _alone(levels: Levels, step: int) -> int:
 
 
 @inline
-def _assign(tree: TreeArrays, items: Any, levels: Levels, table: Floats, g: int, size: int) -> int:
-    """Give each item of a group its stratum; returns how many have been noted as moved in all."""
-    node = tree.nodes[g]
+def _stratum(levels: Levels, node: Any, k: float, ky: float, member: Any) -> int:
+    """The stratum of a group's member, from what is known of the group and the same times its mean."""
+    if node["stratum"] != NONE:
+        return _own_stratum(levels, node["stratum"], member["step"])
+    return _item_class(levels, k, ky, levels.rest[node["depth"]], member["w"], member["y"], member["step"])
+
+
+@inline
+def _silent(levels: Levels, node: Any, k: float, ky: float) -> int:
+    """The stratum of all members that tell the group nothing; MIXED where these have factors."""
+    if levels.factors:
+        return MIXED
+    if node["stratum"] != NONE:
+        return _own_stratum(levels, node["stratum"], 0)
+    return _item_class(levels, k, ky, levels.rest[node["depth"]], 0, 0, 0)
+
+
+@inline
+def _assign(tree: TreeArrays, items: Any, levels: Levels, table: Floats, g: int, size: int) -> Any:
+    """Give each item of a group its stratum; how many have been noted as moved in all, and how many looked at.
+
+    Where those that tell nothing have theirs already, as after most events, the others alone are looked at.
+    """
+    node, head = tree.nodes[g], tree.heads[g]
     mean, worth = _above(levels, node)
     w, y = _known(levels, node)
-    own = levels.rest[node["depth"]]
     k, ky = worth + w, worth * mean + y
-    large = node["stratum"] != NONE
-    if large:
-        _own_rows(levels, table, node["stratum"], k, ky, own)
+    if node["stratum"] != NONE:
+        _own_rows(levels, table, node["stratum"], k, ky, levels.rest[node["depth"]])
+    silent, looked = _silent(levels, node, k, ky), 0
+    some = silent != MIXED and head["silent"] == silent
+    head["silent"] = silent
+    i = head["first"] if some else node["first"]
+    if some and node["stratum"] != NONE:
+        i = NONE  # all have the same
     stratum, sent_w, sent_y, step = 0, 1.0, -1.0, 0
-    i = node["first"]
     while i != NONE:
         member = tree.member[i]
-        if large:
-            stratum = _own_stratum(levels, node["stratum"], member["step"])
-        elif member["w"] != sent_w or member["y"] != sent_y or member["step"] != step:
+        if member["w"] != sent_w or member["y"] != sent_y or member["step"] != step:
             # most members of most groups have sent nothing
             sent_w, sent_y, step = member["w"], member["y"], member["step"]
-            stratum = _item_class(levels, k, ky, own, member["w"], member["y"], step)
+            stratum = _stratum(levels, node, k, ky, member)
         if items[i]["stratum"] != stratum:
             items[i]["stratum"] = stratum
             tree.moved[size] = i
             size += 1
-        i = member["next"]
+        looked += 1
+        i = tree.links[i]["next"] if some else member["next"]
+    return size, looked
+
+
+@inline
+def _assign_one(tree: TreeArrays, items: Any, levels: Levels, i: int, size: int) -> int:
+    """Give one item its stratum, of a group or of none; returns how many have been noted as moved in all."""
+    member = tree.member[i]
+    g = member["node"]
+    if g == NONE:
+        stratum = _alone(levels, member["step"])
+    else:
+        node = tree.nodes[g]
+        mean, worth = _above(levels, node)
+        w, y = _known(levels, node)
+        stratum = _stratum(levels, node, worth + w, worth * mean + y, member)
+        if not _tells(member) and tree.heads[g]["silent"] != stratum:
+            tree.heads[g]["silent"] = MIXED
+    if items[i]["stratum"] != stratum:
+        items[i]["stratum"] = stratum
+        tree.moved[size] = i
+        size += 1
     return size
 
 
@@ -489,7 +619,7 @@ def refresh(
         g = tree.member[i]["node"]
         if g != NONE:
             w, y = _news(items[i], levels.scale, own[g], tree.member[i]["step"])
-            tree.member[i]["w"], tree.member[i]["y"] = w, y
+            _set_news(tree, i, w, y)
             sent[g, 0] += w
             sent[g, 1] += y
             sent[g, 2] += _units(_factor(tree.member[i]["step"]))
@@ -510,6 +640,7 @@ def refresh(
         w, y = _known(levels, node)
         known[g, 0], known[g, 1], known[g, 2] = worth + w, worth * mean + y, own[g]
         known[g, 3] = node["stratum"]
+        tree.heads[g]["silent"] = _silent(levels, node, known[g, 0], known[g, 1])
         if node["stratum"] != NONE:
             _own_rows(levels, table, node["stratum"], known[g, 0], known[g, 1], known[g, 2])
     moved = 0
@@ -576,22 +707,7 @@ def give(tree: TreeArrays, items: Any, levels: Levels, start: int, stop: int) ->
     tree, items = _borrow(tree), borrowed(items)
     moved = 0
     for i in range(start, stop):
-        member = tree.member[i]
-        if member["node"] == NONE:
-            stratum = _alone(levels, member["step"])
-        else:
-            node = tree.nodes[member["node"]]
-            if node["stratum"] != NONE:
-                stratum = _own_stratum(levels, node["stratum"], member["step"])
-            else:
-                mean, worth = _above(levels, node)
-                w, y = _known(levels, node)
-                k, ky, own = worth + w, worth * mean + y, levels.rest[node["depth"]]
-                stratum = _item_class(levels, k, ky, own, member["w"], member["y"], member["step"])
-        if items[i]["stratum"] != stratum:
-            items[i]["stratum"] = stratum
-            tree.moved[moved] = i
-            moved += 1
+        moved = _assign_one(tree, items, levels, i, moved)
     return moved
 
 
@@ -618,8 +734,9 @@ def revise(
     """Bring priors up to date after these items' counts and these groups have changed.
 
     Writes each item's stratum, and where it has changed notes the item in ``moved``; returns how many. Groups are
-    looked at until they have had ``most`` items; of the others, returned is how many there are, in ``noted``: they
-    wait for another call, in which no news are to be passed on ``upwards``, as that has been done.
+    looked at until so many members and groups below them have been, ``most``; of the others, returned is how many there
+    are, in ``noted``: they wait for another call, in which no news are to be passed on ``upwards``, as that has been
+    done.
     """
     tree, items, table = _borrow(tree), borrowed(items), borrowed(table)
     size, moved, looked = 0, 0, 0
@@ -628,12 +745,6 @@ def revise(
         if g != NONE:
             _tell(tree, items, levels, i)
             size = _note(tree, g, size)
-            continue
-        stratum = _alone(levels, tree.member[i]["step"])
-        if items[i]["stratum"] != stratum:
-            items[i]["stratum"] = stratum
-            tree.moved[moved] = i
-            moved += 1
     for g in nodes:
         size = _note(tree, g, size)
     # Upwards: a group's news are passed on once all below it have passed on theirs.
@@ -658,9 +769,9 @@ def revise(
             if node["depth"] != depth:
                 later = later or node["depth"] > depth
                 continue
-            moved = _assign(tree, items, levels, table, g, moved)
+            moved, members = _assign(tree, items, levels, table, g, moved)
             node["seen"] = _DONE
-            looked += node["items"] + node["children"]
+            looked += members + node["children"]
             c = node["child"]
             while c != NONE:
                 if _learn_above(tree, levels, c):
@@ -670,6 +781,8 @@ def revise(
         if not later:
             break
         depth += 1
+    for i in slots:  # those whose group has had its turn have theirs, unless they are new there
+        moved = _assign_one(tree, items, levels, i, moved)
     left = 0
     for j in range(size):
         g = tree.noted[j]

@@ -16,7 +16,7 @@ from hellinger.errors import require
 from hellinger.models import Effect, Encoder, Features, Model, ModelLike
 from hellinger.policies import PolicyLike, Prior
 from hellinger.policies.segments import SegmentLaw
-from hellinger.pool import _prior, _scan
+from hellinger.pool import _scan
 from hellinger.pool._checks import Names, arrivals, single, sized
 from hellinger.pool._context import Contexts
 from hellinger.pool._core import EVERYTHING, NOBODY, Core
@@ -325,8 +325,6 @@ class Pool(Core, Generic[IdT]):
         """
         self._require_learning()
         require(self.model is None and pooled.model is None, "pools of segments have no model", model=self.model)
-        lives = self._members.lives.known
-        require(not lives, "the pool of a segment does not know lives", left=lives)
         self._members = members = Within(pooled, self._store, self._scale)
         items = self._store.items
         moved = np.flatnonzero(items["stratum"])
@@ -687,7 +685,8 @@ class Pool(Core, Generic[IdT]):
     def bound_work(self, most: int, *, scored: int | None = None) -> None:
         """Let one event work out the priors of about so many items by their groups; others follow in :meth:`settle`.
 
-        A ranking may then be by what was known of an item before; when nothing is :attr:`unsettled` it is exact.
+        A ranking may then be by what was known of an item before; when nothing is :attr:`unsettled` it is exact. Nor is
+        it checked any more whether ``order`` of an item that is added is new, for which every item is looked at.
 
         ``scored``: in a pool of more items lifetimes are left out where groups or features tell of items, for a ranking
         would have to score every one (:meth:`set_left`). Any number if not given.
@@ -695,6 +694,7 @@ class Pool(Core, Generic[IdT]):
         require(most >= 0, "0 <= most", most=most)
         require(scored is None or scored >= 0, "0 <= scored", scored=scored)
         self._members.most = most
+        self._store.trusting = True
         if scored is not None:
             self._members.most_scored = scored
 
@@ -718,7 +718,7 @@ class Pool(Core, Generic[IdT]):
     def fit(self) -> Prior:
         """Return the prior that the present counts give, hidden items included. Changes nothing."""
         self._require_learning()
-        return _prior.fit(self._store, self._members, self._scale, self._described)
+        return self._fitted()
 
     def learn(self) -> None:
         """Set the prior to what the present counts give."""
@@ -746,7 +746,7 @@ class Pool(Core, Generic[IdT]):
                 self._rounds = max(0.0, self._rounds - float(bucket.n.sum()))  # fractions are rounded
                 gone = forget(bucket, self._store, self._window_owed, self._checks.bounds)
                 self._present = max(0.0, self._present - gone)
-        if len(self._members):
+        if self._members.scaled:
             self._members.refresh(self._store, self._scale)
         if self.leaving.age is not None:
             self._dismiss(np.flatnonzero(self.time - self._store.items["born"] >= self.leaving.age), "expired")
