@@ -19,6 +19,7 @@ from pathlib import Path
 from http_life import HttpLife
 from live import Launcher
 from lives import Life, in_slices, small_crowds
+from sliced_pools import SlicedLife
 from throwaway import Server
 
 __all__: list[str] = []
@@ -35,6 +36,12 @@ def in_process(seed: int) -> None:
         )
         with slices, crowds:
             Life(seed + number).live()
+
+
+def sliced(seed: int) -> None:
+    """A hundred pools that settle in slices."""
+    for number in range(100):
+        SlicedLife(seed + number).live()
 
 
 def over_http(seed: int, launcher: Launcher, server: Server | None) -> None:
@@ -59,7 +66,7 @@ def main() -> int:
     """Live until the time is up; how many lives went wrong."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=20.0)
-    parser.add_argument("--kind", choices=["process", "http", "properties"])
+    parser.add_argument("--kind", choices=["process", "http", "properties", "sliced"])
     parser.add_argument("--seed", type=int)
     given = parser.parse_args()
     until, wrong, lived = time.monotonic() + 60 * given.minutes, 0, 0
@@ -72,9 +79,10 @@ def main() -> int:
             "process": in_process,
             "http": lambda seed: over_http(seed, launcher, server),
             "properties": properties,
+            "sliced": sliced,
         }
         while time.monotonic() < until and (given.seed is None or not lived):
-            for kind in [given.kind] if given.kind else ["process", "http", "http", "http", "properties"]:
+            for kind in [given.kind] if given.kind else ["process", "sliced", "http", "http", "http", "properties"]:
                 seed = secrets.randbits(32) if given.seed is None else given.seed
                 print(f"{kind} --seed {seed}", flush=True)
                 lived += 1

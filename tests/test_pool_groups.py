@@ -21,6 +21,7 @@ from hellinger.policies.shares import fit_shares, likelihood
 from hellinger.pool import SegmentedPool, _membership, _tree
 from hellinger.pool.group_effects import beta_interval
 from pool_model import check_cells
+from sliced_pools import SlicedLife
 
 PRIOR = Prior(2.0, 60.0, 1.5, 1000.0, (0.3, 0.4))
 EFFECTS = Effects(
@@ -632,3 +633,57 @@ def test_with_a_model_groups_tell_nothing_and_nothing_says_otherwise() -> None:
     assert modelled.group_effects() == []
     assert modelled.stats("new").prior == (2.0, 20.0)
     assert "between groups" not in modelled.explain()
+
+
+@pytest.mark.parametrize("seed", [*range(8), 17, 94])
+def test_a_pool_that_settles_in_slices_is_one_made_at_its_end(seed: int) -> None:
+    assert SlicedLife(seed).live().compared >= 5
+
+
+def test_a_group_that_ends_while_groups_tell_nothing_takes_back_what_it_said() -> None:
+    """It was forgotten without: those above it went on knowing what it had told them."""
+    on, off = Prior(1.0, 30.0, plays=10.0, shares=(0.3, 0.4)), Prior(1.0, 30.0, plays=10.0)
+    scores = []
+    for slowly in (False, True):
+        pool = Pool[int](learn="given", seed=1)
+        pool.add(range(20), group=[("a", "x" if one < 5 else "y") for one in range(20)])
+        pool.record_many(range(20), np.full(20, 500), np.where(np.arange(20) < 5, 200, 20))
+        pool.prior = on
+        pool.set_prior(off, slowly=True)
+        pool.settle()
+        pool.remove(range(5), forget=True)
+        pool.set_prior(on, slowly=slowly)
+        pool.settle()
+        pool.add([99], group=[("a", "z")])
+        scores.append(float(pool.scores([99])[0]))
+    assert scores[0] == scores[1]
+
+
+def test_siblings_learn_that_they_are_fewer() -> None:
+    """Where there are very many, what one has sent is not taken out of what it hears."""
+    count = _tree.MANY + 1
+    pool = Pool[int](learn="given", seed=1)
+    pool.add(range(count), group=[("top", f"g{one}") for one in range(count)])
+    pool.prior = Prior(1.0, 30.0, plays=10.0, shares=(0.3, 0.4))
+    rng = np.random.default_rng(0)
+    n = rng.integers(200, 4000, 40)
+    pool.record_many(range(40), n, rng.binomial(n, rng.uniform(0.0, 0.4, 40)))
+    pool.remove([count - 1])
+    before = pool.scores(pool.ids)
+    pool._members.refresh(pool._store, pool._scale)
+    assert np.array_equal(pool.scores(pool.ids), before)
+
+
+def test_few_members_are_looked_at_for_an_event() -> None:
+    """Members that have told nothing have a prior in common: only where it becomes another are they looked at."""
+    pool = Pool[int](learn="given", seed=1)
+    pool.add(range(3000), group=[f"g{one % 2}" for one in range(3000)])
+    pool.prior = Prior(1.0, 30.0, plays=10.0, shares=(0.5,))
+    members = pool._members
+    pool.record_many(range(10), np.full(10, 5000), np.full(10, 100))
+    members.most = 100  # there would be more to look at than this
+    for _ in range(20):
+        pool.record_many(range(10), np.ones(10), np.zeros(10))
+        assert not pool.unsettled
+    pool.record_many(range(10), np.zeros(10), np.full(10, 900))
+    assert pool.unsettled, "all members of both groups have another prior now, and those of one wait"

@@ -581,8 +581,10 @@ class Membership:
         links, heads = np.empty(member.size, LINK), np.empty(nodes.size, HEAD)
         noted, moved = np.empty(nodes.size, np.int32), np.empty(member.size, np.int64)
         self._arrays = TreeArrays(member, nodes, links, heads, noted, moved)
-        if member.size:
-            _tree.relist(self._arrays, member.size)
+        heads["first"], heads["silent"] = NONE, MIXED
+        telling = np.flatnonzero((member["node"] != NONE) & ((member["w"] != 0) | (member["y"] != 0)))
+        if telling.size:
+            _tree.relist(self._arrays, telling)
 
     def rescale(self, scale: float) -> None:
         """Follow stored counts that have been multiplied by this."""

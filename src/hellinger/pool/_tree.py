@@ -295,14 +295,11 @@ def _set_news(tree: TreeArrays, i: int, w: int, y: int) -> None:
 
 
 @brief
-def relist(tree: TreeArrays, count: int) -> None:
-    """List the members of every group that tell it something."""
+def relist(tree: TreeArrays, slots: Slots) -> None:
+    """List these members, which tell their groups something; nobody is listed so far."""
     tree = _borrow(tree)
-    for g in range(tree.nodes.size):
-        tree.heads[g]["first"], tree.heads[g]["silent"] = NONE, MIXED
-    for i in range(count):
-        if tree.member[i]["node"] != NONE and _tells(tree.member[i]):
-            _list(tree, i)
+    for i in slots:
+        _list(tree, i)
 
 
 @inline
