@@ -251,10 +251,10 @@ class Calls:
         self._experiment = f"more-{next(self._batches)}"
 
     def _start(self) -> None:
-        """Start a variant, and wait until it ranks."""
+        """Start a variant, and wait until it ranks; of those that need not score every item for a ranking."""
         name = self._experiment
-        self._post("/v1/experiments", name=name, variants={"imed": "imed"}, placement=name)
-        while self._post("/v1/rank", k=5, placement=name)["variant"] != f"{name}:imed":
+        self._post("/v1/experiments", name=name, variants={"other": "hellinger-ucb(c=0.4)"}, placement=name)
+        while self._post("/v1/rank", k=5, placement=name)["variant"] != f"{name}:other":
             time.sleep(0.05)
 
     def _expire_soon(self) -> None:

@@ -38,7 +38,8 @@ class SlicedLife:
     def __init__(self, seed: int) -> None:
         self.rng = np.random.default_rng(seed)
         self.lives, self.featured = self._chance(0.5), self._chance(0.5)
-        self.pool, self.segment, self.within = self._new(), self._new(), None
+        self.pool, self.segment = self._new(), self._new()
+        self.within: Any = None
         self.scored = int(self.rng.choice([10, 1000]))
         self.bounded = self._chance(0.8)
         if self.bounded:

@@ -629,7 +629,9 @@ class Pools:
         if not segment:
             self._left[variant] = LeftItems()
         state, group = catalogue["state"][:size], catalogue["group"][:size]
-        derived.expect(np.flatnonzero((state <= HIDDEN) | ((state == EXPIRED) & (group > 0))))
+        there = np.flatnonzero((state <= HIDDEN) | ((state == EXPIRED) & (group > 0)))
+        derived.room = max(derived.room, 2 * there.size)  # none is there twice
+        derived.expect(there)
         derived.lose({*self._left[variant].groups, *self.ledger.departed.items})
         pool.rounds = self._rounds(variant, segment)
 

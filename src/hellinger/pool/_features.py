@@ -47,7 +47,7 @@ class Descriptions:
         """What the columns are that items have, or had."""
         self.left: deque[tuple[Encoded, float, float, int]] = deque(maxlen=_LEFT)
         """Items that have left, with their impressions and rewards and the mark of their group."""
-        self._start, self._end = np.zeros(count, np.int64), np.zeros(count, np.int64)
+        self._start, self._end = (grown(np.zeros(0, np.int64), count) for _ in range(2))
         self._key, self._value = np.zeros(0, np.int64), np.zeros(0)
         self._top = self._unused = 0
         self._table: tuple[Effects, EffectTable] | None = None
