@@ -23,8 +23,10 @@ from hellinger.pool._tree import (
     CROWD,
     HEAD,
     LINK,
+    MANY,
     MEMBER,
     MIXED,
+    NO_HEAD,
     OWN_STEPS,
     TREE_NODE,
     UNLEARNED,
@@ -195,7 +197,7 @@ class Membership:
         rest = np.maximum(1.0 - np.cumsum(shares), 0.0)
         mean, strength = prior.a / prior.strength, prior.strength
         effects = prior.effects is not None
-        return Levels(mean, strength, shares / strength, rest / strength, scale, self._width(), effects)
+        return Levels(mean, strength, shares / strength, rest / strength, scale, self._width(), effects, MANY)
 
     def _begin(self, store: ItemStore, levels: Levels | None) -> None:
         """Let the prior of the pool be in force, and items' own steps from it be as they were."""
@@ -581,7 +583,7 @@ class Membership:
         links, heads = np.empty(member.size, LINK), np.empty(nodes.size, HEAD)
         noted, moved = np.empty(nodes.size, np.int32), np.empty(member.size, np.int64)
         self._arrays = TreeArrays(member, nodes, links, heads, noted, moved)
-        heads["first"], heads["silent"] = NONE, MIXED
+        heads[:] = NO_HEAD
         telling = np.flatnonzero((member["node"] != NONE) & ((member["w"] != 0) | (member["y"] != 0)))
         if telling.size:
             _tree.relist(self._arrays, telling)
@@ -630,7 +632,7 @@ class Membership:
             heads[: tree.heads.size] = tree.heads
             self._arrays = tree = tree._replace(nodes=nodes, heads=heads, noted=noted)
         node = tree.nodes[g]
-        tree.heads[g] = NONE, MIXED
+        tree.heads[g] = NO_HEAD
         for name in TREE_NODE.names or ():
             node[name] = 0
         node["parent"], node["depth"], node["mark"] = parent, len(path), mark_of(path)
@@ -644,6 +646,11 @@ class Membership:
                 tree.nodes[above["child"]]["last"] = g
             above["child"] = g
             above["children"] += 1
+            head = tree.heads[parent]
+            if above["children"] == MANY + 1:  # from now on all hear the same
+                head["mean"] = head["known"] = UNLEARNED
+            elif head["untold"]:  # those are counted from the first on, once the last has had its turn
+                head["untold"] += 1
             self._idle.pop(parent, None)
         return g
 
@@ -671,6 +678,8 @@ class Membership:
             self._free.append(g)
             if parent != NONE:
                 above = tree.nodes[parent]
+                if tree.heads[parent]["turn"] == g:
+                    tree.heads[parent]["turn"] = node["next"]
                 if node["last"] != NONE:
                     tree.nodes[node["last"]]["next"] = node["next"]
                 else:
@@ -680,7 +689,7 @@ class Membership:
                 above["children"] -= 1
                 above["w"] -= node["sent"]  # where groups tell nothing now, it has not taken back what it once sent
                 above["y"] -= node["sent_y"]
-                if above["children"] == _tree.MANY:
+                if above["children"] == MANY:
                     fewer.append(parent)
             g = parent
         return [parent for parent in fewer if self.paths[parent] is not None]

@@ -35,6 +35,7 @@ __all__ = [
     "MANY",
     "MEMBER",
     "MIXED",
+    "NO_HEAD",
     "TREE_NODE",
     "Levels",
     "TreeArrays",
@@ -78,9 +79,11 @@ UNLEARNED = -(1 << 20)
 """What a group has that has yet to learn what lies above it."""
 OWN_STEPS = 2 * MOST_STEPS * 4 // STEPS + 1
 """Strata of a large group whose items have factors, one for each quarter of an octave."""
-_NOTED, _DONE = 1, 2
+_NOTED, _TELLS, _DONE = 1, 2, 3
 MANY = 1024
 """Groups beyond which what the one above them knows is sent to all alike, without taking out what each sent it."""
+_TOLD = 16
+"""Of the groups that a revision may look at, one in so many may be one that hears what all below another are told."""
 
 MEMBER = np.dtype(
     [
@@ -106,7 +109,7 @@ TREE_NODE = np.dtype(
         ("next", np.int32),  # its neighbours below the same parent
         ("last", np.int32),
         ("stratum", np.int32),  # of its own; NONE without
-        ("seen", np.int32),  # whether a revision has noted it, and is done with it
+        ("seen", np.int32),  # whether a revision has noted it, has gone through its items, and is done with it
         ("mean", np.int32),  # class of what lies above: its mean, and how well that is known
         ("known", np.int32),
         ("w", np.int64),  # what items and groups below have sent it
@@ -126,11 +129,23 @@ TREE_NODE = np.dtype(
 LINK = np.dtype([("next", np.int32), ("last", np.int32)], align=True)
 """A member's neighbours among those of its group that tell it something, in a list of their own: most tell nothing."""
 
-HEAD = np.dtype([("first", np.int32), ("silent", np.int32)], align=True)
-"""The first of a group's members that tell it something; the stratum of all others, or MIXED."""
-
 MIXED = -1
 """For a stratum: silent members of a group may be in several, or nobody knows."""
+
+HEAD = np.dtype(
+    [
+        ("first", np.int32),  # of its members that tell it something
+        ("silent", np.int32),  # the stratum of all others, or MIXED
+        ("mean", np.int32),  # what it tells all groups below, where these are many: classes as theirs
+        ("known", np.int32),
+        ("untold", np.int32),  # how many of them have yet to hear it, and the first of these
+        ("turn", np.int32),
+    ],
+    align=True,
+)
+"""What else there is of a group; it follows from all that snapshots have, once nothing is left to settle."""
+NO_HEAD = NONE, MIXED, UNLEARNED, UNLEARNED, 0, NONE
+"""That of a group of which nothing is known."""
 
 
 class Levels(NamedTuple):
@@ -146,6 +161,8 @@ class Levels(NamedTuple):
     """Strata of each large group."""
     factors: bool
     """Whether any item has a factor: without, items of a large group are all in the one in the middle."""
+    many: int
+    """:data:`MANY`."""
 
 
 class TreeArrays(NamedTuple):
@@ -461,22 +478,65 @@ def posterior(levels: Levels, node: Any) -> Any:
 
 
 @inline
+def _told(levels: Levels, node: Any, sent: int, sent_y: int) -> Any:
+    """What a group tells one below that has sent it this: classes of a mean, and of how well that is known."""
+    mean, worth = _above(levels, node)
+    w, y = _known(levels, node)
+    k = worth + max(w - sent / _UNIT, 0.0)
+    step = math.floor(_octaves((worth * mean + (y - sent_y / _UNIT)) / k, levels.mean) * _FINE_MEAN + 0.5)
+    return step, math.floor(math.log2(min(k / levels.strength, 1e9)) * _FINE_STRENGTH + 0.5)
+
+
+@inline
 def _learn_above(tree: TreeArrays, levels: Levels, g: int) -> bool:
-    """Let a group know what the one above knows, without what it sent itself; returns whether that has changed."""
+    """Let a group know what the one above knows, without what it sent itself; returns whether that has changed.
+
+    Where it has very many siblings it hears what all do, by what the one above knew when it last had its turn.
+    """
     node = tree.nodes[g]
-    parent = tree.nodes[node["parent"]]
-    mean, worth = _above(levels, parent)
-    w, y = _known(levels, parent)
-    if parent["children"] <= MANY:
-        w -= node["sent"] / _UNIT
-        y -= node["sent_y"] / _UNIT
-    k = worth + max(w, 0.0)
-    step = math.floor(_octaves((worth * mean + y) / k, levels.mean) * _FINE_MEAN + 0.5)
-    known = math.floor(math.log2(min(k / levels.strength, 1e9)) * _FINE_STRENGTH + 0.5)
+    parent, head = tree.nodes[node["parent"]], tree.heads[node["parent"]]
+    if parent["children"] <= levels.many:
+        step, known = _told(levels, parent, node["sent"], node["sent_y"])
+    else:
+        step, known = head["mean"], head["known"]
     if step == node["mean"] and known == node["known"]:
         return False
     node["mean"], node["known"] = step, known
     return True
+
+
+@inline
+def _tell_all(tree: TreeArrays, levels: Levels, g: int) -> bool:
+    """Let a group have something to tell the many below it; returns whether it is something else than before."""
+    head = tree.heads[g]
+    step, known = _told(levels, tree.nodes[g], 0, 0)
+    other = step != head["mean"] or known != head["known"]
+    head["mean"], head["known"] = step, known
+    return other
+
+
+@inline
+def _spread(tree: TreeArrays, levels: Levels, table: Floats, nodes: npt.NDArray[np.int32]) -> None:
+    """Let all groups know what those above and below them know."""
+    deepest = 0
+    for g in nodes:
+        deepest = max(deepest, tree.nodes[g]["depth"])
+    for depth in range(deepest, 1, -1):
+        for g in nodes:
+            if tree.nodes[g]["depth"] == depth:
+                _pass_on(tree, levels, g)
+    for depth in range(1, deepest + 1):
+        for g in nodes:
+            node = tree.nodes[g]
+            if node["depth"] == depth:
+                if depth > 1:
+                    _learn_above(tree, levels, g)
+                if node["children"] > levels.many:
+                    _tell_all(tree, levels, g)
+                    tree.heads[g]["untold"] = 0
+    for g in nodes:
+        if tree.nodes[g]["stratum"] != NONE:
+            _own_rows_of(levels, table, tree.nodes[g])
 
 
 @inline
@@ -604,10 +664,8 @@ def refresh(
     ``nodes`` are all groups. Members of one may lie far apart, and most of the time would be spent to wait for memory.
     """
     tree, items, table = _borrow(tree), borrowed(items), borrowed(table)
-    deepest = 0
     for g in nodes:
         node = tree.nodes[g]
-        deepest = max(deepest, node["depth"])
         node["w"] = node["y"] = node["sent"] = node["sent_y"] = 0
     sent, own = np.zeros((tree.nodes.size, 3), np.int64), np.zeros(tree.nodes.size)
     for g in nodes:
@@ -622,14 +680,7 @@ def refresh(
             sent[g, 2] += _units(_factor(tree.member[i]["step"]))
     for g in nodes:
         tree.nodes[g]["w"], tree.nodes[g]["y"], tree.nodes[g]["factors"] = sent[g, 0], sent[g, 1], sent[g, 2]
-    for depth in range(deepest, 1, -1):
-        for g in nodes:
-            if tree.nodes[g]["depth"] == depth:
-                _pass_on(tree, levels, g)
-    for depth in range(2, deepest + 1):
-        for g in nodes:
-            if tree.nodes[g]["depth"] == depth:
-                _learn_above(tree, levels, g)
+    _spread(tree, levels, table, nodes)
     known = np.empty((tree.nodes.size, 4))
     for g in nodes:
         node = tree.nodes[g]
@@ -638,8 +689,6 @@ def refresh(
         known[g, 0], known[g, 1], known[g, 2] = worth + w, worth * mean + y, own[g]
         known[g, 3] = node["stratum"]
         tree.heads[g]["silent"] = _silent(levels, node, known[g, 0], known[g, 1])
-        if node["stratum"] != NONE:
-            _own_rows(levels, table, node["stratum"], known[g, 0], known[g, 1], known[g, 2])
     moved = 0
     for i in range(count):
         member = tree.member[i]
@@ -680,22 +729,7 @@ def hear(tree: TreeArrays, items: Any, levels: Levels, start: int, stop: int, st
 @brief
 def spread(tree: TreeArrays, levels: Levels, table: Floats, nodes: npt.NDArray[np.int32]) -> None:
     """Let all groups know what those above and below them know."""
-    tree, table = _borrow(tree), borrowed(table)
-    deepest = 0
-    for g in nodes:
-        deepest = max(deepest, tree.nodes[g]["depth"])
-    for depth in range(deepest, 1, -1):
-        for g in nodes:
-            if tree.nodes[g]["depth"] == depth:
-                _pass_on(tree, levels, g)
-    for depth in range(2, deepest + 1):
-        for g in nodes:
-            if tree.nodes[g]["depth"] == depth:
-                _learn_above(tree, levels, g)
-    for g in nodes:
-        node = tree.nodes[g]
-        if node["stratum"] != NONE:
-            _own_rows_of(levels, table, node)
+    _spread(_borrow(tree), levels, borrowed(table), nodes)
 
 
 @brief
@@ -733,7 +767,7 @@ def revise(
     Writes each item's stratum, and where it has changed notes the item in ``moved``; returns how many. Groups are
     looked at until so many members and groups below them have been, ``most``; of the others, returned is how many there
     are, in ``noted``: they wait for another call, in which no news are to be passed on ``upwards``, as that has been
-    done.
+    done. One with many groups below waits until all of these have heard what it has to tell.
     """
     tree, items, table = _borrow(tree), borrowed(items), borrowed(table)
     size, moved, looked = 0, 0, 0
@@ -766,15 +800,26 @@ def revise(
             if node["depth"] != depth:
                 later = later or node["depth"] > depth
                 continue
+            if depth > 1 and tree.nodes[node["parent"]]["children"] > levels.many:
+                _learn_above(tree, levels, g)  # it may be new, and the one above has nothing else to tell the others
             moved, members = _assign(tree, items, levels, table, g, moved)
-            node["seen"] = _DONE
-            looked += members + node["children"]
-            c = node["child"]
-            while c != NONE:
+            looked += members
+            head, many = tree.heads[g], node["children"] > levels.many
+            if many and _tell_all(tree, levels, g):
+                head["untold"] = node["children"]
+            hear = min(head["untold"], 1 + most // _TOLD) if many else node["children"]
+            looked += hear
+            c = head["turn"] if many else node["child"]
+            for _ in range(hear):
+                c = node["child"] if c == NONE else c
                 if _learn_above(tree, levels, c):
                     size = _note(tree, c, size)
                 later = True
                 c = tree.nodes[c]["next"]
+            if many:
+                head["untold"] -= hear
+                head["turn"] = c
+            node["seen"] = _DONE if not many or head["untold"] == 0 else _TELLS
         if not later:
             break
         depth += 1
