@@ -26,11 +26,13 @@ import numpy.typing as npt
 from hellinger._jit import borrowed, brief, inline
 from hellinger.policies.effects import MOST_STEPS, STEPS
 from hellinger.pool._layout import NONE
+from hellinger.pool._lives import LEFT
 
 __all__ = [
     "CLASSES",
     "CROWD",
     "HEAD",
+    "KNOWN",
     "LINK",
     "MANY",
     "MEMBER",
@@ -47,6 +49,7 @@ __all__ = [
     "hear",
     "join",
     "leave",
+    "own_table",
     "posterior",
     "refresh",
     "relative_classes",
@@ -71,8 +74,10 @@ _TOP, _MEANS = _OCTAVES * _STEPS, 2 * _OCTAVES * _STEPS + 1
 _STRONGEST, _WEAKEST = 9, 4
 _STRENGTHS = np.array([0.0, 0.25, 0.5, 0.75, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, -1.0, -2.0, -3.0, -4.0])
 """Octaves of the classes of strengths above the pool's: fine where a group is little known, as most are."""
-CLASSES = _MEANS * _STRENGTHS.size
-"""Strata that are classes, the first of them that of the pool's own prior; strata of single groups follow."""
+KNOWN = LEFT.size
+"""The first of the classes of what is known of groups. Before it are the pool's own prior, and that with each life."""
+CLASSES = KNOWN - 1 + _MEANS * _STRENGTHS.size
+"""Strata that are classes; strata of single groups follow."""
 CROWD = 4096
 """Items beyond which a group has a stratum of its own."""
 UNLEARNED = -(1 << 20)
@@ -192,20 +197,26 @@ def _borrow(tree: TreeArrays) -> TreeArrays:
 
 def relative_classes() -> Floats:
     """Odds and strength of every class, those of the pool's own prior taken as one."""
-    number = np.arange(CLASSES)
+    number = np.maximum(np.arange(CLASSES) - KNOWN + 1, 0)
     step = number % _MEANS
     octaves = np.where(step <= _TOP, step, _TOP - step) / _STEPS
     return np.column_stack([2.0**octaves, 2.0 ** _STRENGTHS[number // _MEANS]])
 
 
-def class_table(mean: float, strength: float, rows: int) -> Floats:
-    """Pseudo-counts a and a + b of every class, a column of zeros, and room for so many rows in all."""
+def class_table(a: float, strength: float, rows: int) -> Floats:
+    """Pseudo-counts a and a + b of every class, what is left of its life, and room for so many rows in all."""
     table = np.zeros((max(rows, CLASSES), 3))
     odds, p = relative_classes().T
+    mean = a / strength
     odds, p = odds * mean / (1.0 - mean), p * strength
     table[:CLASSES, 0], table[:CLASSES, 1] = p * odds / (1.0 + odds), p
-    table[0, :2] = mean * strength, strength
+    table[:KNOWN] = own_table(a, strength)
     return table
+
+
+def own_table(a: float, strength: float) -> Floats:
+    """The rows of the pool's own prior, with what is left of each class of lives."""
+    return np.column_stack([np.full(KNOWN, a), np.full(KNOWN, strength), LEFT])
 
 
 @brief
@@ -234,7 +245,7 @@ def _mean_of(step: int, mean: float, steps: int) -> float:
 
 @inline
 def _class(m: float, p: float, mean: float, strength: float) -> int:
-    """The stratum of a prior: that of the pool's own is 0, means above it follow, and then those below.
+    """The stratum of a prior: that of the pool's own is 0; from KNOWN on, means above it, and then those below.
 
     Strengths are in the same order.
     """
@@ -246,7 +257,8 @@ def _class(m: float, p: float, mean: float, strength: float) -> int:
         more = min(more + 3, _STRONGEST)
     elif more < 0:
         more = _STRONGEST + min(-more, _WEAKEST)
-    return more * _MEANS + (place if place >= 0 else _TOP - place)
+    number = more * _MEANS + (place if place >= 0 else _TOP - place)
+    return KNOWN - 1 + number if number > 0 else 0
 
 
 @inline
@@ -510,7 +522,7 @@ def _tell_all(tree: TreeArrays, levels: Levels, g: int) -> bool:
     """Let a group have something to tell the many below it; returns whether it is something else than before."""
     head = tree.heads[g]
     step, known = _told(levels, tree.nodes[g], 0, 0)
-    other = step != head["mean"] or known != head["known"]
+    other: bool = step != head["mean"] or known != head["known"]
     head["mean"], head["known"] = step, known
     return other
 
