@@ -320,6 +320,8 @@ class Membership:
         if self._levels is None and moved.size:
             store.state.items["stratum"][moved] = self.lives.classes[moved]
             store.settle(moved)
+            if self._ungiven:  # strata of some were still those of groups
+                self._touch(store, moved)
 
     def restore_lives(self, store: ItemStore) -> None:
         """Let strata be what lives say, where they are not those of groups."""
