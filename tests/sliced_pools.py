@@ -48,11 +48,13 @@ class SlicedLife:
         self.numbers = 0
         self.prior: Prior | None = None
         self.effects = _effects() if self.featured else None
+        self.many = int(self.rng.choice([1, 2, 3, 1024]))
+        """Groups below another beyond which all hear the same."""
         self.compared = 0
 
     def live(self, turns: int = 60) -> SlicedLife:
         """Live so many turns, comparing now and then."""
-        with mock.patch.object(_membership, "CROWD", 6):
+        with mock.patch.object(_membership, "CROWD", 6), mock.patch.object(_membership, "MANY", self.many):
             self._add(12)
             for turn in range(turns):
                 self._turn()

@@ -188,3 +188,26 @@ def test_a_snapshot_of_the_format_before_features() -> None:
     pool.regroup("new", "g1")
     pool.remove("i1")
     assert len(pool.rank(100)) == len(pool) == 57
+
+
+def test_a_snapshot_of_the_format_in_which_lives_and_groups_had_the_same_numbers() -> None:
+    """Written with groups and a prior that they tell of, one of them large then; and with lives."""
+    golden = Path(__file__).parent / "golden"
+    pools = [Pool.load(golden / name) for name in ("pool-10", "pool-10-lives")]
+    assert [[row.id for row in pool.rank(4)] for pool in pools] == [
+        ["i3", "i21", "i9", "i2"],
+        ["i21", "i9", "i12", "i23"],
+    ]
+    known, lives = pools
+    assert [row.score for row in lives.rank(2)] == [0.20691928509187235, 0.19714435381807222]
+    assert lives.stats("i3").left == 2**5.5
+    assert lives.explain().startswith("grouped")
+    for pool in pools:
+        scores = pool.scores(pool.ids)
+        assert len(set(scores.tolist())) > 10
+        pool._members.refresh(pool._store, 1.0)
+        assert pool.scores(pool.ids).tolist() == scores.tolist()
+    lives.regroup("i1", "g")
+    known.regroup("i1", "g1")
+    known.remove("i2")
+    assert len(known.rank(100)) == len(known) == 23

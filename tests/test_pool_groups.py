@@ -232,8 +232,9 @@ def test_any_life_of_a_pool_with_groups_and_features(
     """With a prior that is set slowly, and events that work out few priors, all is right when nothing is unsettled."""
     monkeypatch.setattr(_membership, "_HEARD", 2)
     if small:  # so that groups get strata of their own, and many groups below one are told alike
-        monkeypatch.setattr(_membership, "CROWD", 5)
-        monkeypatch.setattr(_tree, "CROWD", 5)
+        for module in (_membership, _tree):
+            monkeypatch.setattr(module, "CROWD", 5)
+            monkeypatch.setattr(module, "MANY", 1)
     rng = np.random.default_rng(3 if small else 4)
     pool: Pool[int] = Pool("cold-start", learn=learn, seed=1)
     members: dict[int, Member] = {}
@@ -635,7 +636,7 @@ def test_with_a_model_groups_tell_nothing_and_nothing_says_otherwise() -> None:
     assert "between groups" not in modelled.explain()
 
 
-@pytest.mark.parametrize("seed", [*range(8), 17, 94])
+@pytest.mark.parametrize("seed", [*range(8), 17, 27, 44, 53, 94, 207, 329])
 def test_a_pool_that_settles_in_slices_is_one_made_at_its_end(seed: int) -> None:
     assert SlicedLife(seed).live().compared >= 5
 
@@ -659,6 +660,14 @@ def test_a_group_that_ends_while_groups_tell_nothing_takes_back_what_it_said() -
     assert scores[0] == scores[1]
 
 
+def check_settled(pool: Pool[int]) -> None:
+    """All that groups have heard, and every prior, is what it is when worked out anew."""
+    nodes, scores = pool._members.tree.nodes[["mean", "known"]].copy(), pool.scores(pool.ids)
+    pool._members.refresh(pool._store, pool._scale)
+    assert np.array_equal(pool._members.tree.nodes[["mean", "known"]], nodes)
+    assert np.array_equal(pool.scores(pool.ids), scores)
+
+
 def test_siblings_learn_that_they_are_fewer() -> None:
     """Where there are very many, what one has sent is not taken out of what it hears."""
     count = _tree.MANY + 1
@@ -669,9 +678,81 @@ def test_siblings_learn_that_they_are_fewer() -> None:
     n = rng.integers(200, 4000, 40)
     pool.record_many(range(40), n, rng.binomial(n, rng.uniform(0.0, 0.4, 40)))
     pool.remove([count - 1])
-    before = pool.scores(pool.ids)
-    pool._members.refresh(pool._store, pool._scale)
-    assert np.array_equal(pool.scores(pool.ids), before)
+    check_settled(pool)
+
+
+def authors(count: int, items: int) -> Pool[int]:
+    """A pool of items by so many authors of one site, of each of which something is known."""
+    pool = Pool[int](learn="given", seed=1)
+    rng = np.random.default_rng(5)
+    n = rng.integers(1, 40, items)
+    pool.add(range(items), n, rng.binomial(n, 0.1), group=[("site", f"a{one % count}") for one in range(items)])
+    pool.prior = Prior(1.8, 120.0, plays=10.0, shares=(0.1, 0.4))
+    pool.bound_work(50)
+    return pool
+
+
+def test_an_event_looks_at_no_sibling_where_these_are_very_many() -> None:
+    """All hear the same, and it is seldom something else: they were all looked at for each event, and all waited."""
+    pool = authors(3000, 6000)
+    rng = np.random.default_rng(6)
+    for _ in range(50):
+        ids = rng.integers(0, 6000, 4)
+        pool.record_many(ids, np.ones(4), rng.binomial(1, 0.1, 4))
+        assert not pool.unsettled
+    check_settled(pool)
+
+
+def test_what_very_many_siblings_hear_comes_in_slices_and_ends_under_traffic() -> None:
+    pool = authors(3000, 6000)
+    rng = np.random.default_rng(6)
+    site = pool._members._number[("site",)]
+    pool.record_many(range(500), np.full(500, 900), np.full(500, 700))
+    left, slices = int(pool._members.tree.heads["untold"][site]), 0
+    assert left > 2000
+    while pool.unsettled:
+        pool.settle(400)
+        pool.record_many(rng.integers(0, 6000, 4), np.ones(4), rng.binomial(1, 0.1, 4))
+        now = int(pool._members.tree.heads["untold"][site])
+        assert left - now <= 1 + 400 // 16 + 1 + 50 // 16  # a slice, and an event
+        assert len(pool._members._waiting) < 1000
+        left, slices = now, slices + 1
+    assert 100 < slices < 1000
+    check_settled(pool)
+
+
+def test_groups_come_and_go_while_their_siblings_have_yet_to_hear(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_membership, "MANY", 3)
+    for first in range(8):
+        for then in range(12):
+            pool = Pool[int](learn="given", seed=1)
+            pool.add(range(8), group=[("site", f"a{one}") for one in range(8)])
+            pool.prior = Prior(1.8, 20.0, plays=10.0, shares=(0.2, 0.3))
+            pool.bound_work(0)
+            for rewards, slices in ((400, first), (0, then)):
+                pool.record_many([2, 5], [500, 500], [rewards, rewards])
+                for _ in range(slices):
+                    pool.settle(1)
+            gone = (first + then) % 9
+            if gone < 8:
+                pool.remove([gone], forget=True)
+            pool.add([8], group=[("site", "new")])  # the number of the one that ended is given to it
+            pool.settle()
+            check_settled(pool)
+
+
+def test_siblings_learn_that_they_are_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What all were told while they were as many before says nothing of what each has heard since."""
+    monkeypatch.setattr(_membership, "MANY", 3)
+    pool = Pool[int](learn="given", seed=1)
+    pool.add(range(4), group=[("site", f"a{one}") for one in range(4)])
+    pool.prior = Prior(1.8, 20.0, plays=10.0, shares=(0.2, 0.3))
+    pool.record_many([0, 1, 2], np.full(3, 500), [300, 3, 50])
+    for _ in range(2):
+        pool.remove([3], forget=True)
+        check_settled(pool)
+        pool.add([3], group=[("site", "a3")])
+        check_settled(pool)
 
 
 def test_few_members_are_looked_at_for_an_event() -> None:

@@ -169,10 +169,50 @@ def test_lives_become_known_while_a_prior_takes_effect() -> None:
     pool.set_left(range(100), 90)
     lives = {name: _rounded(90.0) if name < 100 else None for name in range(300)}
     _check(pool, lives)
-    for shares in ((0.6,), (), (0.3,)):  # at once, as lives are known
-        pool.set_prior(Prior(1.0, 30.0, plays=10.0, shares=shares), slowly=True)
-        assert not pool.unsettled
+    assert pool.unsettled, "the others of the groups that were known have their turn"
+    pool.settle()
+    _check(pool, lives)
+
+
+def _strata(pool: Pool[int]) -> list[int]:
+    return list(pool._store.items["stratum"])
+
+
+def test_a_prior_by_which_groups_tell_something_comes_in_slices_where_lives_are_known() -> None:
+    """Strata become those of groups, or of lives, a slice at a time: all at once they held up a service."""
+    rng = np.random.default_rng(4)
+    pool, n = Pool[int](learn="given", seed=2), rng.integers(1, 80, 300)
+    lives = {name: _rounded(2.0 ** (name % 12)) if name % 3 else None for name in range(300)}
+    left = [math.nan if each is None else each for each in lives.values()]
+    pool.add(range(300), n, rng.binomial(n, 0.1), group=[f"g{name % 9}" for name in range(300)], left=left)
+    for turn, shares in enumerate([(0.6,), (), (0.3,), (0.3, 0.2), ()]):
+        pool.set_prior(Prior(1.0, 30.0 + turn, plays=10.0, shares=shares), slowly=True)
+        slices = 0
+        while pool.unsettled:
+            before = _strata(pool)
+            pool.settle(10)
+            assert sum(a != b for a, b in zip(before, _strata(pool), strict=True)) <= 10
+            ranked = pool.rank(300)
+            assert len({row.id for row in ranked}) == 300
+            assert pool.scores([row.id for row in ranked]).tolist() == [row.score for row in ranked]
+            assert pool.stats(5).prior is not None
+            slices += 1
+        assert slices >= 30
         _check(pool, lives)
+
+
+def test_lives_become_known_while_groups_cease_to_tell_something() -> None:
+    """Not in one go, whatever is left to do: what groups told of an item goes when it has its turn."""
+    pool = Pool[int](learn="given", seed=2)
+    pool.add(range(300), np.full(300, 40), np.arange(300) % 9, group=[f"g{name % 9}" for name in range(300)])
+    pool.set_prior(Prior(1.0, 30.0, plays=10.0, shares=(0.6,)))
+    pool.set_prior(Prior(1.0, 30.0, plays=10.0), slowly=True)
+    before = _strata(pool)
+    pool.set_left(range(20), 90)
+    assert sum(a != b for a, b in zip(before, _strata(pool), strict=True)) <= 20
+    assert pool.unsettled
+    pool.settle()
+    _check(pool, {name: _rounded(90.0) if name < 20 else None for name in range(300)})
 
 
 def test_lives_that_are_no_longer_known() -> None:

@@ -1,7 +1,8 @@
 """How long items live: how many times more each can be shown, rounded so that items still share cells.
 
 Where groups and features tell nothing of items, the classes are the strata of the cells, as those of groups are
-otherwise (see ``_tree``). Where both are known, every item is scored.
+otherwise (see ``_tree``). They have numbers of their own there, so that one may become the other item by item. Where
+both are known, every item is scored.
 """
 
 from __future__ import annotations
@@ -74,11 +75,6 @@ class Lives:
     def left(self, slot: int) -> float | None:
         """How many times more the item at a place can be shown; None where that is not known."""
         return float(LEFT[self.classes[slot]]) if slot < self.classes.size and self.classes[slot] else None
-
-    def table(self, a: float, strength: float) -> Floats:
-        """Pseudo-counts and impressions left of every class; one row where nothing is known."""
-        left = LEFT if self.known else LEFT[:1]
-        return np.column_stack([np.full(left.size, a), np.full(left.size, strength), left])
 
     def compact(self, falling: npt.NDArray[np.int64], count: int) -> None:
         """Follow the items, of which those at these places were taken out of so many."""

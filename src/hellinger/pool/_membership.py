@@ -22,9 +22,12 @@ from hellinger.pool._tree import (
     CLASSES,
     CROWD,
     HEAD,
+    KNOWN,
     LINK,
+    MANY,
     MEMBER,
     MIXED,
+    NO_HEAD,
     OWN_STEPS,
     TREE_NODE,
     UNLEARNED,
@@ -44,7 +47,6 @@ Steps = npt.NDArray[np.int32]
 _NO_NODES = np.empty(0, np.int32)
 _NO_SLOTS = np.empty(0, np.int64)
 _NO_LIVES = np.empty(0, np.int8)
-_NOTHING_TOLD = np.empty((0, 2))
 _MOST_OWN = (1 << 15) - CLASSES
 _NO_LIMIT = 1 << 62
 _NO_STEPS = np.empty(0, np.int32)
@@ -173,9 +175,7 @@ class Membership:
             self._fit_arrays(store)
         before, after = self._levels, self._levels_of(scale)
         wide = before is None or after is None or before.width == after.width
-        apart = not self.lives.known or (before is None) == (after is None)  # otherwise strata become lives, or were
-        sliced = slowly and wide and apart
-        if sliced and (before is not None or after is not None or self.unsettled):
+        if slowly and wide and (before is not None or after is not None or self.unsettled):
             self._begin(store, after)
         else:
             self.refresh(store, scale)
@@ -195,15 +195,14 @@ class Membership:
         rest = np.maximum(1.0 - np.cumsum(shares), 0.0)
         mean, strength = prior.a / prior.strength, prior.strength
         effects = prior.effects is not None
-        return Levels(mean, strength, shares / strength, rest / strength, scale, self._width(), effects)
+        return Levels(mean, strength, shares / strength, rest / strength, scale, self._width(), effects, MANY)
 
     def _begin(self, store: ItemStore, levels: Levels | None) -> None:
         """Let the prior of the pool be in force, and items' own steps from it be as they were."""
         assert self.prior is not None
-        before, (a, strength) = self.table, self.prior[:2]
+        before = self.table
         width = self._width() if levels is None else levels.width
-        self.table = _tree.class_table(a / strength, strength, max(CLASSES + self._owned * width, len(before)))
-        self.table[0, :2] = a, strength
+        self.table = _tree.class_table(*self.prior[:2], max(CLASSES + self._owned * width, len(before)))
         self.table[CLASSES : len(before)] = before[CLASSES:]  # of large groups
         self._levels = levels
         self._waiting.clear()
@@ -216,6 +215,11 @@ class Membership:
                 self._steps_of = None
         else:
             self._unheard, self._unspread, self._ungiven = min(len(store), self._arrays.member.size), True, 0
+
+    def _own_table(self) -> Floats:
+        """The rows of items of which groups and features tell nothing."""
+        assert self.prior is not None
+        return _tree.own_table(*self.prior[:2])[: KNOWN if self.lives.known else 1]
 
     def go_on(self, store: ItemStore, most: int) -> None:
         """Let about so many more items have what the prior and their groups say.
@@ -249,7 +253,7 @@ class Membership:
             store.settle(moved)
             self._touch(store, moved)
             if self._levels is None and not self._ungiven and self.prior is not None:
-                self.table = self.lives.table(*self.prior[:2])
+                self.table = self._own_table()
                 self._large = _NO_SLOTS
         elif self._waiting:
             some = list(islice(self._waiting, 1 + most // _FEW))
@@ -283,21 +287,16 @@ class Membership:
         if levels is None:
             self._unnoted = 0
             self._arrays.nodes["factors"] = _tree.factors_of(self._arrays.nodes["items"])
-            self.table = self.lives.table(*prior[:2])
+            self.table = self._own_table()
             if self._levels is not None or unsettled:
                 self._levels = None
                 self._arrays.heads["silent"] = MIXED
-                self._touch(store, np.flatnonzero(store.items["stratum"]))  # the same number means another thing now
                 moved = self._by_lives(store, 0, len(store))
                 store.settle(moved)
+                self._touch(store, moved)
                 self._large = _NO_SLOTS
             return
-        if self._levels is None and self.lives.known:  # strata were lives
-            moved = np.flatnonzero(store.items["stratum"])
-            store.items["stratum"][moved] = 0
-            store.settle(moved)
-        table = _tree.class_table(prior.a / prior.strength, prior.strength, CLASSES + self._owned * levels.width)
-        table[0, :2] = prior[:2]
+        table = _tree.class_table(*prior[:2], CLASSES + self._owned * levels.width)
         count = min(len(store), self._arrays.member.size)
         moved = _tree.refresh(self._arrays, store.state.items, levels, table, self._used(), count)
         self.table, self._levels = table, levels  # who reads groups in another thread has them as they are
@@ -315,15 +314,14 @@ class Membership:
 
     def set_lives(self, store: ItemStore, slots: Slots, lives: Any) -> None:
         """Note what is left of these items' lives, by classes."""
-        first = not self.lives.known
-        if first and self._levels is None and self._ungiven and lives.any():
-            self.go_on(store, self._ungiven)  # strata are lives from now on, and none may be of groups
         moved = slots[self.lives.set(slots, lives, len(store))]
-        if first and self.lives.known and self._levels is None and self.prior is not None:
-            self.table = self.lives.table(*self.prior[:2])
+        if self.lives.known and len(self.table) == 1 and self.prior is not None:
+            self.table = self._own_table()
         if self._levels is None and moved.size:
             store.state.items["stratum"][moved] = self.lives.classes[moved]
             store.settle(moved)
+            if self._ungiven:  # strata of some were still those of groups
+                self._touch(store, moved)
 
     def restore_lives(self, store: ItemStore) -> None:
         """Let strata be what lives say, where they are not those of groups."""
@@ -371,9 +369,10 @@ class Membership:
 
     def watch(self, store: ItemStore, touched: Any) -> None:
         """Note from now on which items are others, for the pools of segments."""
-        if self._levels is None and self._ungiven:  # strata are still those of groups, of which nothing is known now
-            self.go_on(store, self._ungiven)
         self.touched = touched
+        if self._levels is None and self._ungiven and self.prior is not None:  # strata are still those of groups
+            a, strength = self.prior[:2]
+            self._large = _tree.classes_of(self.table[CLASSES:], a / strength, strength)
         self._touch_large(store)
 
     def _touch(self, store: ItemStore, slots: Slots) -> None:
@@ -400,12 +399,7 @@ class Membership:
 
     @property
     def relative(self) -> Floats:
-        """Odds and strength of every stratum in steps of the classes, those of the first taken as one.
-
-        Empty where strata are lives, which tell nothing of rates.
-        """
-        if self._levels is None and self.lives.known:
-            return _NOTHING_TOLD
+        """Odds and strength of every stratum in steps of the classes, those of the pool's own prior taken as one."""
         return np.vstack([_RELATIVE, _RELATIVE[self._large]]) if self._large.size else _RELATIVE
 
     # Members ------------------------------------------------------------------------------------------
@@ -581,7 +575,7 @@ class Membership:
         links, heads = np.empty(member.size, LINK), np.empty(nodes.size, HEAD)
         noted, moved = np.empty(nodes.size, np.int32), np.empty(member.size, np.int64)
         self._arrays = TreeArrays(member, nodes, links, heads, noted, moved)
-        heads["first"], heads["silent"] = NONE, MIXED
+        heads[:] = NO_HEAD
         telling = np.flatnonzero((member["node"] != NONE) & ((member["w"] != 0) | (member["y"] != 0)))
         if telling.size:
             _tree.relist(self._arrays, telling)
@@ -630,7 +624,7 @@ class Membership:
             heads[: tree.heads.size] = tree.heads
             self._arrays = tree = tree._replace(nodes=nodes, heads=heads, noted=noted)
         node = tree.nodes[g]
-        tree.heads[g] = NONE, MIXED
+        tree.heads[g] = NO_HEAD
         for name in TREE_NODE.names or ():
             node[name] = 0
         node["parent"], node["depth"], node["mark"] = parent, len(path), mark_of(path)
@@ -644,6 +638,11 @@ class Membership:
                 tree.nodes[above["child"]]["last"] = g
             above["child"] = g
             above["children"] += 1
+            head = tree.heads[parent]
+            if above["children"] == MANY + 1:  # from now on all hear the same
+                head["mean"] = head["known"] = UNLEARNED
+            elif head["untold"]:  # those are counted from the first on, once the last has had its turn
+                head["untold"] += 1
             self._idle.pop(parent, None)
         return g
 
@@ -671,6 +670,8 @@ class Membership:
             self._free.append(g)
             if parent != NONE:
                 above = tree.nodes[parent]
+                if tree.heads[parent]["turn"] == g:
+                    tree.heads[parent]["turn"] = node["next"]
                 if node["last"] != NONE:
                     tree.nodes[node["last"]]["next"] = node["next"]
                 else:
@@ -680,7 +681,7 @@ class Membership:
                 above["children"] -= 1
                 above["w"] -= node["sent"]  # where groups tell nothing now, it has not taken back what it once sent
                 above["y"] -= node["sent_y"]
-                if above["children"] == _tree.MANY:
+                if above["children"] == MANY:
                     fewer.append(parent)
             g = parent
         return [parent for parent in fewer if self.paths[parent] is not None]

@@ -26,15 +26,18 @@ import numpy.typing as npt
 from hellinger._jit import borrowed, brief, inline
 from hellinger.policies.effects import MOST_STEPS, STEPS
 from hellinger.pool._layout import NONE
+from hellinger.pool._lives import LEFT
 
 __all__ = [
     "CLASSES",
     "CROWD",
     "HEAD",
+    "KNOWN",
     "LINK",
     "MANY",
     "MEMBER",
     "MIXED",
+    "NO_HEAD",
     "TREE_NODE",
     "Levels",
     "TreeArrays",
@@ -46,6 +49,7 @@ __all__ = [
     "hear",
     "join",
     "leave",
+    "own_table",
     "posterior",
     "refresh",
     "relative_classes",
@@ -70,17 +74,21 @@ _TOP, _MEANS = _OCTAVES * _STEPS, 2 * _OCTAVES * _STEPS + 1
 _STRONGEST, _WEAKEST = 9, 4
 _STRENGTHS = np.array([0.0, 0.25, 0.5, 0.75, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, -1.0, -2.0, -3.0, -4.0])
 """Octaves of the classes of strengths above the pool's: fine where a group is little known, as most are."""
-CLASSES = _MEANS * _STRENGTHS.size
-"""Strata that are classes, the first of them that of the pool's own prior; strata of single groups follow."""
+KNOWN = LEFT.size
+"""The first of the classes of what is known of groups. Before it are the pool's own prior, and that with each life."""
+CLASSES = KNOWN - 1 + _MEANS * _STRENGTHS.size
+"""Strata that are classes; strata of single groups follow."""
 CROWD = 4096
 """Items beyond which a group has a stratum of its own."""
 UNLEARNED = -(1 << 20)
 """What a group has that has yet to learn what lies above it."""
 OWN_STEPS = 2 * MOST_STEPS * 4 // STEPS + 1
 """Strata of a large group whose items have factors, one for each quarter of an octave."""
-_NOTED, _DONE = 1, 2
+_NOTED, _TELLS, _DONE = 1, 2, 3
 MANY = 1024
 """Groups beyond which what the one above them knows is sent to all alike, without taking out what each sent it."""
+_TOLD = 16
+"""Of the groups that a revision may look at, one in so many may be one that hears what all below another are told."""
 
 MEMBER = np.dtype(
     [
@@ -106,7 +114,7 @@ TREE_NODE = np.dtype(
         ("next", np.int32),  # its neighbours below the same parent
         ("last", np.int32),
         ("stratum", np.int32),  # of its own; NONE without
-        ("seen", np.int32),  # whether a revision has noted it, and is done with it
+        ("seen", np.int32),  # whether a revision has noted it, has gone through its items, and is done with it
         ("mean", np.int32),  # class of what lies above: its mean, and how well that is known
         ("known", np.int32),
         ("w", np.int64),  # what items and groups below have sent it
@@ -126,11 +134,23 @@ TREE_NODE = np.dtype(
 LINK = np.dtype([("next", np.int32), ("last", np.int32)], align=True)
 """A member's neighbours among those of its group that tell it something, in a list of their own: most tell nothing."""
 
-HEAD = np.dtype([("first", np.int32), ("silent", np.int32)], align=True)
-"""The first of a group's members that tell it something; the stratum of all others, or MIXED."""
-
 MIXED = -1
 """For a stratum: silent members of a group may be in several, or nobody knows."""
+
+HEAD = np.dtype(
+    [
+        ("first", np.int32),  # of its members that tell it something
+        ("silent", np.int32),  # the stratum of all others, or MIXED
+        ("mean", np.int32),  # what it tells all groups below, where these are many: classes as theirs
+        ("known", np.int32),
+        ("untold", np.int32),  # how many of them have yet to hear it, and the first of these
+        ("turn", np.int32),
+    ],
+    align=True,
+)
+"""What else there is of a group; it follows from all that snapshots have, once nothing is left to settle."""
+NO_HEAD = NONE, MIXED, UNLEARNED, UNLEARNED, 0, NONE
+"""That of a group of which nothing is known."""
 
 
 class Levels(NamedTuple):
@@ -146,6 +166,8 @@ class Levels(NamedTuple):
     """Strata of each large group."""
     factors: bool
     """Whether any item has a factor: without, items of a large group are all in the one in the middle."""
+    many: int
+    """:data:`MANY`."""
 
 
 class TreeArrays(NamedTuple):
@@ -175,20 +197,26 @@ def _borrow(tree: TreeArrays) -> TreeArrays:
 
 def relative_classes() -> Floats:
     """Odds and strength of every class, those of the pool's own prior taken as one."""
-    number = np.arange(CLASSES)
+    number = np.maximum(np.arange(CLASSES) - KNOWN + 1, 0)
     step = number % _MEANS
     octaves = np.where(step <= _TOP, step, _TOP - step) / _STEPS
     return np.column_stack([2.0**octaves, 2.0 ** _STRENGTHS[number // _MEANS]])
 
 
-def class_table(mean: float, strength: float, rows: int) -> Floats:
-    """Pseudo-counts a and a + b of every class, a column of zeros, and room for so many rows in all."""
+def class_table(a: float, strength: float, rows: int) -> Floats:
+    """Pseudo-counts a and a + b of every class, what is left of its life, and room for so many rows in all."""
     table = np.zeros((max(rows, CLASSES), 3))
     odds, p = relative_classes().T
+    mean = a / strength
     odds, p = odds * mean / (1.0 - mean), p * strength
     table[:CLASSES, 0], table[:CLASSES, 1] = p * odds / (1.0 + odds), p
-    table[0, :2] = mean * strength, strength
+    table[:KNOWN] = own_table(a, strength)
     return table
+
+
+def own_table(a: float, strength: float) -> Floats:
+    """The rows of the pool's own prior, with what is left of each class of lives."""
+    return np.column_stack([np.full(KNOWN, a), np.full(KNOWN, strength), LEFT])
 
 
 @brief
@@ -217,7 +245,7 @@ def _mean_of(step: int, mean: float, steps: int) -> float:
 
 @inline
 def _class(m: float, p: float, mean: float, strength: float) -> int:
-    """The stratum of a prior: that of the pool's own is 0, means above it follow, and then those below.
+    """The stratum of a prior: that of the pool's own is 0; from KNOWN on, means above it, and then those below.
 
     Strengths are in the same order.
     """
@@ -229,7 +257,8 @@ def _class(m: float, p: float, mean: float, strength: float) -> int:
         more = min(more + 3, _STRONGEST)
     elif more < 0:
         more = _STRONGEST + min(-more, _WEAKEST)
-    return more * _MEANS + (place if place >= 0 else _TOP - place)
+    number = more * _MEANS + (place if place >= 0 else _TOP - place)
+    return KNOWN - 1 + number if number > 0 else 0
 
 
 @inline
@@ -461,22 +490,65 @@ def posterior(levels: Levels, node: Any) -> Any:
 
 
 @inline
+def _told(levels: Levels, node: Any, sent: int, sent_y: int) -> Any:
+    """What a group tells one below that has sent it this: classes of a mean, and of how well that is known."""
+    mean, worth = _above(levels, node)
+    w, y = _known(levels, node)
+    k = worth + max(w - sent / _UNIT, 0.0)
+    step = math.floor(_octaves((worth * mean + (y - sent_y / _UNIT)) / k, levels.mean) * _FINE_MEAN + 0.5)
+    return step, math.floor(math.log2(min(k / levels.strength, 1e9)) * _FINE_STRENGTH + 0.5)
+
+
+@inline
 def _learn_above(tree: TreeArrays, levels: Levels, g: int) -> bool:
-    """Let a group know what the one above knows, without what it sent itself; returns whether that has changed."""
+    """Let a group know what the one above knows, without what it sent itself; returns whether that has changed.
+
+    Where it has very many siblings it hears what all do, by what the one above knew when it last had its turn.
+    """
     node = tree.nodes[g]
-    parent = tree.nodes[node["parent"]]
-    mean, worth = _above(levels, parent)
-    w, y = _known(levels, parent)
-    if parent["children"] <= MANY:
-        w -= node["sent"] / _UNIT
-        y -= node["sent_y"] / _UNIT
-    k = worth + max(w, 0.0)
-    step = math.floor(_octaves((worth * mean + y) / k, levels.mean) * _FINE_MEAN + 0.5)
-    known = math.floor(math.log2(min(k / levels.strength, 1e9)) * _FINE_STRENGTH + 0.5)
+    parent, head = tree.nodes[node["parent"]], tree.heads[node["parent"]]
+    if parent["children"] <= levels.many:
+        step, known = _told(levels, parent, node["sent"], node["sent_y"])
+    else:
+        step, known = head["mean"], head["known"]
     if step == node["mean"] and known == node["known"]:
         return False
     node["mean"], node["known"] = step, known
     return True
+
+
+@inline
+def _tell_all(tree: TreeArrays, levels: Levels, g: int) -> bool:
+    """Let a group have something to tell the many below it; returns whether it is something else than before."""
+    head = tree.heads[g]
+    step, known = _told(levels, tree.nodes[g], 0, 0)
+    other: bool = step != head["mean"] or known != head["known"]
+    head["mean"], head["known"] = step, known
+    return other
+
+
+@inline
+def _spread(tree: TreeArrays, levels: Levels, table: Floats, nodes: npt.NDArray[np.int32]) -> None:
+    """Let all groups know what those above and below them know."""
+    deepest = 0
+    for g in nodes:
+        deepest = max(deepest, tree.nodes[g]["depth"])
+    for depth in range(deepest, 1, -1):
+        for g in nodes:
+            if tree.nodes[g]["depth"] == depth:
+                _pass_on(tree, levels, g)
+    for depth in range(1, deepest + 1):
+        for g in nodes:
+            node = tree.nodes[g]
+            if node["depth"] == depth:
+                if depth > 1:
+                    _learn_above(tree, levels, g)
+                if node["children"] > levels.many:
+                    _tell_all(tree, levels, g)
+                    tree.heads[g]["untold"] = 0
+    for g in nodes:
+        if tree.nodes[g]["stratum"] != NONE:
+            _own_rows_of(levels, table, tree.nodes[g])
 
 
 @inline
@@ -604,10 +676,8 @@ def refresh(
     ``nodes`` are all groups. Members of one may lie far apart, and most of the time would be spent to wait for memory.
     """
     tree, items, table = _borrow(tree), borrowed(items), borrowed(table)
-    deepest = 0
     for g in nodes:
         node = tree.nodes[g]
-        deepest = max(deepest, node["depth"])
         node["w"] = node["y"] = node["sent"] = node["sent_y"] = 0
     sent, own = np.zeros((tree.nodes.size, 3), np.int64), np.zeros(tree.nodes.size)
     for g in nodes:
@@ -622,14 +692,7 @@ def refresh(
             sent[g, 2] += _units(_factor(tree.member[i]["step"]))
     for g in nodes:
         tree.nodes[g]["w"], tree.nodes[g]["y"], tree.nodes[g]["factors"] = sent[g, 0], sent[g, 1], sent[g, 2]
-    for depth in range(deepest, 1, -1):
-        for g in nodes:
-            if tree.nodes[g]["depth"] == depth:
-                _pass_on(tree, levels, g)
-    for depth in range(2, deepest + 1):
-        for g in nodes:
-            if tree.nodes[g]["depth"] == depth:
-                _learn_above(tree, levels, g)
+    _spread(tree, levels, table, nodes)
     known = np.empty((tree.nodes.size, 4))
     for g in nodes:
         node = tree.nodes[g]
@@ -638,8 +701,6 @@ def refresh(
         known[g, 0], known[g, 1], known[g, 2] = worth + w, worth * mean + y, own[g]
         known[g, 3] = node["stratum"]
         tree.heads[g]["silent"] = _silent(levels, node, known[g, 0], known[g, 1])
-        if node["stratum"] != NONE:
-            _own_rows(levels, table, node["stratum"], known[g, 0], known[g, 1], known[g, 2])
     moved = 0
     for i in range(count):
         member = tree.member[i]
@@ -680,22 +741,7 @@ def hear(tree: TreeArrays, items: Any, levels: Levels, start: int, stop: int, st
 @brief
 def spread(tree: TreeArrays, levels: Levels, table: Floats, nodes: npt.NDArray[np.int32]) -> None:
     """Let all groups know what those above and below them know."""
-    tree, table = _borrow(tree), borrowed(table)
-    deepest = 0
-    for g in nodes:
-        deepest = max(deepest, tree.nodes[g]["depth"])
-    for depth in range(deepest, 1, -1):
-        for g in nodes:
-            if tree.nodes[g]["depth"] == depth:
-                _pass_on(tree, levels, g)
-    for depth in range(2, deepest + 1):
-        for g in nodes:
-            if tree.nodes[g]["depth"] == depth:
-                _learn_above(tree, levels, g)
-    for g in nodes:
-        node = tree.nodes[g]
-        if node["stratum"] != NONE:
-            _own_rows_of(levels, table, node)
+    _spread(_borrow(tree), levels, borrowed(table), nodes)
 
 
 @brief
@@ -733,7 +779,7 @@ def revise(
     Writes each item's stratum, and where it has changed notes the item in ``moved``; returns how many. Groups are
     looked at until so many members and groups below them have been, ``most``; of the others, returned is how many there
     are, in ``noted``: they wait for another call, in which no news are to be passed on ``upwards``, as that has been
-    done.
+    done. One with many groups below waits until all of these have heard what it has to tell.
     """
     tree, items, table = _borrow(tree), borrowed(items), borrowed(table)
     size, moved, looked = 0, 0, 0
@@ -766,15 +812,26 @@ def revise(
             if node["depth"] != depth:
                 later = later or node["depth"] > depth
                 continue
+            if depth > 1 and tree.nodes[node["parent"]]["children"] > levels.many:
+                _learn_above(tree, levels, g)  # it may be new, and the one above has nothing else to tell the others
             moved, members = _assign(tree, items, levels, table, g, moved)
-            node["seen"] = _DONE
-            looked += members + node["children"]
-            c = node["child"]
-            while c != NONE:
+            looked += members
+            head, many = tree.heads[g], node["children"] > levels.many
+            if many and _tell_all(tree, levels, g):
+                head["untold"] = node["children"]
+            hear = min(head["untold"], 1 + most // _TOLD) if many else node["children"]
+            looked += hear
+            c = head["turn"] if many else node["child"]
+            for _ in range(hear):
+                c = node["child"] if c == NONE else c
                 if _learn_above(tree, levels, c):
                     size = _note(tree, c, size)
                 later = True
                 c = tree.nodes[c]["next"]
+            if many:
+                head["untold"] -= hear
+                head["turn"] = c
+            node["seen"] = _DONE if not many or head["untold"] == 0 else _TELLS
         if not later:
             break
         depth += 1

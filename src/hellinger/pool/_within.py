@@ -21,6 +21,7 @@ from hellinger.policies import Prior
 from hellinger.policies.segments import SegmentLaw
 from hellinger.pool._membership import Membership
 from hellinger.pool._store import Floats, ItemStore, Slots
+from hellinger.pool._tree import KNOWN
 
 __all__ = ["Touched", "Within"]
 
@@ -126,7 +127,7 @@ def widen(
     """Write the stratum of each of these items by what the other pool has of it; returns how many have moved.
 
     ``places``: where they are in the other pool, −1 for nowhere. ``relative``: odds and strength of its strata, those
-    of the first taken as one; empty where its strata tell nothing of rates.
+    of its own prior taken as one.
     """
     items, over, relative, weights = borrowed(items), borrowed(over), borrowed(relative), borrowed(weights)
     whole = law.odds * law.mean / (1.0 - law.mean)
@@ -139,7 +140,7 @@ def widen(
             n = max(max(other["n"], other["s"]) * over_scale - max(item["n"], item["s"]) * scale, 0.0)
             s = max(other["s"] * over_scale - item["s"] * scale, 0.0)
             mean, strength = law.mean, law.strength
-            told = other["stratum"] != 0 and relative.shape[0] > 0
+            told = other["stratum"] >= KNOWN  # others are of the pool's own prior, however long they live
             if told:  # what its group knows, relative to the whole
                 x = relative[other["stratum"], 0] * mean / (1.0 - mean)
                 mean, strength = x / (1.0 + x), strength * relative[other["stratum"], 1]

@@ -35,10 +35,11 @@ if TYPE_CHECKING:
 __all__ = ["load", "save"]
 
 _MAGIC = b"HELPOOL1"
-_FORMAT = 10
+_FORMAT = 11
 _RECORDS = {"items": ITEM, "cells": CELL, "groups": GROUP, "member": MEMBER, "nodes": TREE_NODE}
 _NODE_7 = np.dtype([(name, TREE_NODE[name]) for name in TREE_NODE.names or () if name != "factors"], align=True)
-_CLASSES_7 = 1855
+_CLASSES_7, _CLASSES_10 = 1855, 1806
+"""Strata that were classes in the formats up to 7, and up to 10."""
 _DIGEST = 32
 
 
@@ -125,7 +126,7 @@ def load(path: Path, family: Family | None, policy: PolicyLike | None = None, mo
     (length,) = struct.unpack_from("<Q", data, len(_MAGIC))
     start = len(_MAGIC) + 8
     header = json.loads(bytes(data[start : start + length]))
-    if header["format"] not in (7, 8, 9, _FORMAT):
+    if header["format"] not in (7, 8, 9, 10, _FORMAT):
         raise InputError(f"a snapshot must have format {_FORMAT}, but {path} has {header['format']!r}")
     arrays: dict[str, Any] = {}
     start += length
@@ -134,11 +135,11 @@ def load(path: Path, family: Family | None, policy: PolicyLike | None = None, mo
         size = int(np.prod(shape)) * dtype.itemsize
         arrays[name] = np.frombuffer(body[start : start + size], dtype).reshape(shape).copy()
         start += size
-    if header["format"] != _FORMAT:
-        rule = f"a snapshot of a pool with a model has format {_FORMAT}"
+    if header["format"] < 10:
+        rule = "a snapshot of a pool with a model has format 10 at least"
         require(header["model"] is None, rule, format=header["format"], path=str(path))
-    if header["format"] == 7:
-        _from_7(header["members"], arrays)
+    if header["format"] < _FORMAT:
+        _from_older(header["format"], header["members"], arrays)
     window = header["window"]
     pool = Pool(
         header["policy"] if policy is None else make_policy(policy, family=family),
@@ -176,11 +177,13 @@ def load(path: Path, family: Family | None, policy: PolicyLike | None = None, mo
     pool._departures = [Departure(*departure) for departure in header["departures"]]
     if "lives" in arrays:
         pool._members.lives.restore(arrays["lives"])
-    if header["format"] == 7:
+    if header["format"] < _FORMAT:
         store.regroup(grouped=store.grouped)
     if pool.prior is not None:
         pool.prior = Prior.from_state(header["prior"])  # the items have their strata already
         pool._since = header["since"]
+        if header["format"] < _FORMAT:
+            pool._members.restore_lives(store)
     if pool._context is not None and pool.model is not None:
         parts = {name.removeprefix("model."): array for name, array in arrays.items() if name.startswith("model.")}
         pool._context.regression = Regression.from_state(pool.model, header["model"], parts)
@@ -196,17 +199,22 @@ def load(path: Path, family: Family | None, policy: PolicyLike | None = None, mo
     return pool
 
 
-def _from_7(members: dict[str, Any], arrays: dict[str, Any]) -> None:
-    """Bring groups to the present format: none had a factor, and there were fewer classes; strata are found anew."""
-    nodes = np.zeros(arrays["nodes"].size, TREE_NODE)
-    for name in _NODE_7.names or ():
-        nodes[name] = arrays["nodes"][name]
-    nodes["factors"] = nodes["items"].astype(np.int64) << 16
-    more = CLASSES - _CLASSES_7
-    nodes["stratum"][nodes["stratum"] != NONE] += more
+def _from_older(number: int, members: dict[str, Any], arrays: dict[str, Any]) -> None:
+    """Bring groups to the present format: other strata were classes, and in 7 none had a factor; strata are found anew.
+
+    Those of a pool with a model are all the same one.
+    """
+    if number == 7:
+        nodes = np.zeros(arrays["nodes"].size, TREE_NODE)
+        for name in _NODE_7.names or ():
+            nodes[name] = arrays["nodes"][name]
+        nodes["factors"] = nodes["items"].astype(np.int64) << 16
+        arrays["nodes"] = nodes
+        arrays["member"]["step"] = 0
+    more = CLASSES - (_CLASSES_7 if number == 7 else _CLASSES_10)
+    strata = arrays["nodes"]["stratum"]
+    strata[strata != NONE] += more
     members["own"] = [stratum + more for stratum in members["own"]]
-    arrays["nodes"] = nodes
-    arrays["member"]["step"] = 0
     arrays["items"]["stratum"] = 0
 
 
