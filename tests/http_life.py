@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from hellinger.engine.drafts import WRITER
+from hellinger.engine.picture import differences
 from hellinger.events import Event, new_token, now
 from hellinger.ledger import recovery
 from hellinger.store import open_store
@@ -38,9 +39,12 @@ CONTEXTS: list[dict[str, Any] | None] = [None, {"age": 31, "city": "Rome"}, {"ag
 KINDS = ["click", "like", "share"]
 WEIGHTS = {"like": 0.5, "share": 0.25}
 SEGMENTS = [None, None, "tablet", "phone"]
-
+RESTARTS = 5
+"""Restarts of which one finds the log as it was."""
 
 Action = Callable[[random.Random, Service], int | None]
+Pools = dict[tuple[str, str], dict[str, Any]]
+"""What pools rank by, by variant and segment."""
 
 
 class HttpLife:
@@ -319,23 +323,40 @@ class HttpLife:
         return [phase for name in names for phase in service.get(f"/v1/experiments/{name}/phases").body["phases"]]
 
     def _restart(self, service: Service) -> None:
-        """What it ranks by is the same before and after."""
-        before = self._portrait(service)
-        if self.rng.random() < 0.7:
-            service.kill()
-        else:
-            service.stop()
-        hang_up()
-        service.start()
-        self._quiet()
-        after = self._portrait(service)
-        assert before == after
+        """What it ranks by is the same before and after, at the same place in the log.
 
-    def _portrait(self, service: Service) -> dict[tuple[str, str], Any]:
-        with urllib.request.urlopen(f"{service.url}/v1/state", timeout=60) as answer:
-            lines = [json.loads(line) for line in answer]
+        Where the log went on meanwhile it is restarted again: time itself writes events, as of the traffic once a
+        minute is over, and a fit may take its while.
+        """
+        end = service.kill if self.rng.random() < 0.7 else service.stop
+        for _ in range(RESTARTS):
+            before = self._portrait(service)
+            end()
+            hang_up()
+            service.start()
+            self._quiet()
+            after = self._portrait(service)
+            if before[0] == after[0]:
+                wrong = _unlike(before[1], after[1])
+                assert before == after, f"running: before the restart; by the log: after it: {wrong}"
+                return
+        raise AssertionError(f"every restart wrote to the log: {self._since(before[0])}")
+
+    def _portrait(self, service: Service) -> tuple[int, Pools]:
+        """What it ranks by, and the place in the log that it is of."""
+        while True:
+            with urllib.request.urlopen(f"{service.url}/v1/state", timeout=60) as answer:
+                lines = [json.loads(line) for line in answer]
+            if len({line["seq"] for line in lines}) == 1:
+                break
+            self._quiet()  # the log went on between two pools
         pools = [line["pool"] for line in lines if "pool" in line]
-        return {(pool["variant"], pool["segment"]): pool for pool in pools}
+        return lines[0]["seq"], {(pool["variant"], pool["segment"]): pool for pool in pools}
+
+    def _since(self, place: int) -> list[tuple[int, str, dict[str, Any]]]:
+        """What the log has after a place."""
+        with closing(open_store(self.database)) as store:
+            return [(event.seq, event.kind, event.fields) for event in store.read(place, 100)]
 
     def _compact(self) -> None:
         """Compact almost everything: rankings stay for as long as feedback may come."""
@@ -349,3 +370,9 @@ class HttpLife:
         assert max(keys.values()) == 1
         missing = [key for name, item, kind in self.given if (key := f"{name}/{kind}/{item}") not in keys]
         assert self.compacted or not missing
+
+
+def _unlike(before: Pools, after: Pools) -> list[str]:
+    """What differs between two portraits."""
+    there = [f"pool {key} in one only" for key in sorted(before.keys() ^ after.keys())]
+    return there + [text for key in sorted(before.keys() & after.keys()) for text in differences(before[key], after[key])]
