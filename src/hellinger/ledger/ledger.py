@@ -159,7 +159,7 @@ class Ledger:
         can be, since all throughput passes here.
         """
         changes, own = Changes(), known or {}
-        recent, gathered, guards = self.requests.recent.get, self._gathered, self._guards
+        find, gathered, guards = self.requests.find, self._gathered, self._guards
         forgets = self.catalogue.version
         minute, seq, key, kind = self._minute, self.seq, "", ""
         looked, last = self._looked, ""
@@ -169,8 +169,7 @@ class Ledger:
                 if kind == "feedback":
                     name, item, what, points, late, _ = said
                     if name != last:  # much feedback follows other feedback of its ranking
-                        last, found = name, recent(name)
-                        request = self.requests.find(name) if isinstance(found, tuple) else found
+                        last, request = name, find(name)
                         if request is not None:
                             given, ties, counted, unit = request.given, request.ties, request.counted, request.unit
                             slots = request.slots if request.version == forgets else self.slots_of(request)
