@@ -207,8 +207,10 @@ class Counts:
     def _any(self, rows: int, behind: bool) -> npt.NDArray[np.bool_]:
         if behind and not self._late.size:
             return np.zeros(rows, np.bool_)
-        some = (self._n[:rows] != 0) | (self._s[:rows] != 0)
-        return some & self._zones(rows).any(axis=1) if behind else some
+        some: npt.NDArray[np.bool_] = (self._n[:rows] != 0) | (self._s[:rows] != 0)
+        if behind:
+            some &= self._zones(rows).any(axis=1)
+        return some
 
     def _zones(self, rows: int) -> npt.NDArray[np.int32]:
         return self._late[: self._late.size // _LATE * _LATE].reshape(-1, _LATE)[:rows]
