@@ -375,4 +375,6 @@ class HttpLife:
 def _unlike(before: Pools, after: Pools) -> list[str]:
     """What differs between two portraits."""
     there = [f"pool {key} in one only" for key in sorted(before.keys() ^ after.keys())]
-    return there + [text for key in sorted(before.keys() & after.keys()) for text in differences(before[key], after[key])]
+    return there + [
+        text for key in sorted(before.keys() & after.keys()) for text in differences(before[key], after[key])
+    ]

@@ -80,5 +80,5 @@ def test_what_differs_after_a_restart_is_named(launcher: Launcher, tmp_path: Pat
 def test_a_log_that_every_restart_writes_to_is_an_error(launcher: Launcher, tmp_path: Path) -> None:
     life = Disturbed(launcher, tmp_path)
     life.paces = RESTARTS
-    with pytest.raises(AssertionError, match="every restart wrote to the log: .*'pace'"):
+    with pytest.raises(AssertionError, match=r"every restart wrote to the log: .*'pace'"):
         life.restarted()

@@ -359,15 +359,15 @@ def test_remembered_rankings_are_limited_in_bytes_and_share_their_names() -> Non
     ranked = {"variant": "one", "segment": None, "counted": True, "through": len(names), "items": names}
     events += [("rank", ranked)] * 20
     log = [Logged(j, f"key{j}", kind, 0, orjson.dumps(fields).decode()) for j, (kind, fields) in enumerate(events, 1)]
-    ledger = Ledger()
+    ledger = Ledger(cache=1000)  # in one part
     ledger.apply(placed(log))
     own = {id(name) for name in ledger.catalogue.ids}
-    assert {id(item) for name in ledger.requests.recent for item in _found(ledger, name).items} <= own
+    assert {id(item) for name in ledger.requests for item in _found(ledger, name).items} <= own
     assert len(ledger.requests) == 20
     ledger.requests.set_memory(ledger.requests.bytes // 2)
     assert len(ledger.requests) == 10
-    assert list(ledger.requests.recent) == [event.key for event in log[-10:]]
+    assert list(ledger.requests) == [event.key for event in log[-10:]]
     assert ledger.requests.bytes <= ledger.requests.most_bytes
     ledger.requests.pin([log[-10].key])
     ledger.requests.set_memory(0)
-    assert list(ledger.requests.recent) == [log[-10].key]
+    assert list(ledger.requests) == [log[-10].key]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,10 +13,11 @@ import pytest
 
 from hellinger.engine import lifetimes, pools
 from hellinger.engine.desk import Desk
-from hellinger.engine.drafts import Query
+from hellinger.engine.drafts import Draft, Query
+from hellinger.engine.service import PACE, Service
 from hellinger.engine.settings import Settings
 from hellinger.engine.state import HOUR
-from hellinger.events import Event
+from hellinger.events import Event, now
 from hellinger.ledger import Ledger
 from hellinger.ledger.series import TimeSeries
 from hellinger.policies import Prior
@@ -303,3 +306,35 @@ def test_a_site_earns_more_by_the_desk() -> None:
     """Where rates are bimodal, in twelve sites together; not in each, and not everywhere (benchmarks/dates.py)."""
     told, untold = (sum(_clicks(seed, lifetimes=knows) for seed in range(12)) for knows in (True, False))
     assert told > 1.02 * untold
+
+
+def test_two_replicas_whose_clocks_are_hours_apart_say_little(tmp_path: Path) -> None:
+    async def story() -> None:
+        settings = Settings(database=f"sqlite:///{tmp_path}/log.db", variants=OURS, lifetimes=True, seed=1)
+        service = await Service.start(settings)
+        passed = 0.0
+        service.clock = lambda: begun + passed
+        begun = service._paced + PACE
+        for task in service._tasks:  # looks are taken here alone
+            task.cancel()
+        try:
+            dated = {"id": "a", "tags": [], "expires_at": now() + DAY, "metadata": None}
+            await service.describe([dated])
+            written = []
+            for look in range(100):
+                if look % 10 == 0:
+                    passed += PACE
+                place, fields = service.desk.ledger.pace
+                if fields.get("writer") != "the other":  # its clock is two hours ahead, and it looks as often
+                    at = now() + 2 * HOUR
+                    fields = {"after": place, "hourly": {}, "until": at + HOUR, "writer": "the other"}
+                    await service.journal.write([Draft.of(f"pace/{place}", "pace", at, fields)])
+                assert lifetimes.due(service.desk.ledger, service.desk.state.dates, now())
+                await service.learn()
+                if service.desk.ledger.pace[1]["writer"] != "the other":
+                    written.append(look)
+            assert written == list(range(0, 100, 10)), "one a minute"
+        finally:
+            await service.stop()
+
+    asyncio.run(story())

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import httpx
 import numpy as np
+import orjson
 
 import hellinger
 from hellinger.client import CountRow, NewItem
 from hellinger.engine import describing
 from hellinger.engine.state import HOUR
 from hellinger.experiment import Split
+from hellinger.models import hashed
 from hellinger.policies import Prior
 from ledger_model import START, Log
 from lives import Copy, same_as_rebuilt
@@ -92,6 +95,26 @@ def test_names_are_read_only_where_they_are_asked_for() -> None:
     rows = told.rows(np.array([0, 2, 1]))
     assert rows.start.tolist() == [0, 1, 1, 2]
     assert [str(told.named(key)) for key in rows.key.tolist()] == ["genre=drama", "length"]
+
+
+def test_encoded_features_are_limited_in_bytes() -> None:
+    few = [f'{{"length":{j}.0}}' for j in range(1000)]
+    words = [",".join(f'"word {j} {k}"' for k in range(100)) for j in range(1000)]
+    many = [f'{{"words":[{each}]}}' for each in words]
+    for texts, least in ((few, 100), (many, 10)):
+        known = describing.Encodings(100_000)
+        for j, text in enumerate(texts):
+            keys, values = known.of(text)
+            expected = hashed(orjson.loads(text))
+            assert (list(keys), list(values)) == expected[:2]
+            assert known.of(texts[0]) is known.of(texts[0])
+            assert known.of(text) is known.of(text)
+            assert known.bytes <= 100_000
+            assert j < least or len(known) >= least
+        assert known.bytes == sum(describing._size(*entry) for entry in known._known.items())
+        taken = sum(sys.getsizeof(text) + sum(map(sys.getsizeof, made)) for text, made in known._known.items())
+        assert taken < known.bytes < 4 * taken
+    assert list(describing.Encodings(0).of(few[0])[1]) == [0.0]
 
 
 def test_what_features_tell_over_http(tmp_path: Path) -> None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import tracemalloc
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -24,12 +27,14 @@ from hellinger.engine.settings import Settings
 from hellinger.events import now
 from hellinger.experiment import Pages, Phase, Totals, readout
 from hellinger.experiment.readout import readout_steps
-from hellinger.ledger import DELETED, Catalogue, Ledger
+from hellinger.ledger import DELETED, Catalogue, Changes, Ledger, starting
+from hellinger.ledger.looks import ZONES
 from hellinger.policies import Prior
 from hellinger.policies.segments import SegmentLaw
 from hellinger.pool._within import Touched, Within
 from hellinger.serve import history, listing, standing
 from hellinger.store import open_store
+from test_segments import site
 
 ITEMS = 300
 
@@ -598,3 +603,107 @@ def test_a_new_variant_ranks_once_its_pool_is_made(monkeypatch: pytest.MonkeyPat
     begin(a="ucb1")
     assert desk.state.coming is None, "no pool is needed"
     assert desk.rank(Query(5), 300).fields["variant"] == "a"
+
+
+# Events that concern all items -------------------------------------------------------------------------
+
+
+def _counted(items: int, segments: int, few: int) -> Ledger:
+    """A ledger whose items two variants have shown in all traffic, and a few of them in each segment."""
+    ledger = Ledger()
+    for number in range(items):
+        ledger.catalogue.add(f"item {number}", since=number + 1, at=0)
+    for variant in ("one", "two"):
+        for segment in ("", *(f"s{number}" for number in range(segments))):
+            slots = np.arange(few if segment else items)
+            counts = ledger.counts_in(variant, segment)
+            counts.add(slots, np.full(slots.size, 3.0), np.ones(slots.size))
+            late = np.ones((slots.size, len(ZONES) - 1), np.int64)
+            counts.set_behind(slots, late, late.sum(axis=0).tolist())
+    return ledger
+
+
+def _most_memory(do: Callable[[], object]) -> int:
+    """The most bytes that were taken at any time while something was done."""
+    tracemalloc.start()
+    try:
+        do()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_variant_that_begins_looks_at_no_more_than_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hellinger.ledger.ledger.PART", 100)
+    items, few = 50_000, 10
+    ledger = _counted(items, 20, few)
+    ledger.catalogue.set_state(3, DELETED, 0)
+    for variant in ("one", "two"):
+        del ledger.counts[variant, ""]
+    taken = _most_memory(lambda: ledger._begin_common("new", Changes()))
+    assert taken < 8 * items, "a segment's items are found without an array of all items' numbers"
+    others = [slot for slot in range(few) if slot != 3]
+    for segment in ledger.segments:
+        entries = ledger.counts_in(starting("new"), segment).entries()
+        there = np.flatnonzero(entries.slots >= 0)
+        assert sorted(entries.slots[there].tolist()) == others
+        assert set(entries.n[there].tolist()) == {6.0}
+        assert set(entries.s[there].tolist()) == {2.0}
+        assert (entries.late[there] == 2).all()
+        assert ledger.counts_in(starting("new"), segment).late.tolist() == [2.0 * len(others)] * (len(ZONES) - 1)
+
+
+def test_a_variant_begins_with_the_same_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+    for part in (10, 10_000):
+        monkeypatch.setattr("hellinger.ledger.ledger.PART", part)
+        ledger = _counted(95, 2, 33)
+        ledger._begin_common("new", changes := Changes())
+        begun = [ledger.counts_in(starting("new"), segment) for segment in ("", "s0", "s1")]
+        sizes = [sum(slots.size for slots in parts) for parts in changes.counted.values()]
+        sums = [(*counts.of(np.arange(95), 95), counts.behind(np.arange(95), 95)) for counts in begun]
+        found.append((sizes, [(c.rounds, c.late.tolist()) for c in begun], [[a.tolist() for a in s] for s in sums]))
+    assert found[0] == found[1]
+    assert found[0][0] == [95, 33, 33]
+
+
+def test_another_curve_takes_a_model_no_copy_of_all_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hellinger.ledger.variant_models.PART", 1000)
+    items = 50_000
+    ledger = _counted(items, 0, 0)
+    told: list[tuple[Any, Any, float]] = []
+    model: Any = SimpleNamespace(shared=True, recount=lambda *given: told.append(given))
+    ledger.models.of["one"] = model
+    ledger.curve = 1, {"worth": [1.0, 0.5]}
+    ledger.gone["one"] = {5: {}}
+    whole = 2 * items * (len(ZONES) - 1) * 4
+    taken = _most_memory(ledger.models.recount)
+    assert taken < whole / 2, "zones of positions are not copied for all items at once"
+    ((since, n, rounds),) = told
+    assert since.tolist() == [number + 1 for number in range(items) if number != 5]
+    late = 0.5 * (len(ZONES) - 1)
+    assert set(n.tolist()) == {2 * (3.0 - late)}
+    assert rounds == items * 2 * (3.0 - late)
+
+
+class _Read(dict[tuple[str, ...], int]):
+    """A dictionary that counts how often it was gone through."""
+
+    times = 0
+
+    def __iter__(self) -> Iterator[tuple[str, ...]]:
+        self.times += 1
+        return super().__iter__()
+
+
+def test_groups_are_read_for_pools_that_use_them_alone() -> None:
+    copy = site(4, 1.0)
+    pools = copy.desk.pools
+    pools.finish()
+    assert len(pools._of) == 1 + 4
+    copy.desk.ledger.departed.items = read = _Read({("g",): 1})
+    pools.recount()
+    assert read.times == 1
+    assert {key for key, derived in pools._of.items() if derived.groups} == {("one", "")}
+    pools._make("one", "s1")
+    assert read.times == 1

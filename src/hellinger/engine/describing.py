@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from array import array
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from sys import getsizeof
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -16,7 +19,10 @@ from hellinger.policies.shares import mark_of
 
 __all__ = ["described", "features_of"]
 
-_NOTHING: tuple[tuple[int, ...], tuple[float, ...]] = ((), ())
+MEMORY = 32 << 20
+"""Bytes that encoded features may take: those of some twenty thousand items with ten words each."""
+_ENTRY = 250
+"""Bytes that one takes besides its text and its columns."""
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 LEFT = FITTED // 2
 """Items that have left and still tell what features are worth; of more, the last."""
@@ -30,15 +36,51 @@ def features_of(texts: Mapping[int, str], slots: Slots) -> list[dict[str, Any] |
     return [None if text is None else read_features(text) for text in found] if any(found) else None
 
 
-@lru_cache(1 << 15)
-def _encoded(text: str) -> tuple[tuple[int, ...], tuple[float, ...]]:
-    keys, values, _ = hashed(read_features(text))
-    return tuple(keys), tuple(values)
+_Encoded = tuple[Sequence[int], Sequence[float]]
+_NOTHING: _Encoded = ((), ())
+
+
+class Encodings:
+    """Columns of features by their text, those last asked for: the next fit is mostly of the same items.
+
+    They take so many bytes at most, about: a description may have a thousand words, or two.
+    """
+
+    def __init__(self, most_bytes: int = MEMORY) -> None:
+        self.most_bytes = most_bytes
+        self.bytes = 0
+        self._known: OrderedDict[str, _Encoded] = OrderedDict()
+        self._turn = Lock()  # each service of a process fits in threads
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def of(self, text: str) -> _Encoded:
+        """What features say, as columns and how much of each."""
+        with self._turn:
+            found = self._known.get(text)
+            if found is not None:
+                self._known.move_to_end(text)
+                return found
+            keys, values, _ = hashed(read_features(text))
+            made = self._known[text] = array("q", keys), array("d", values)
+            self.bytes += _size(text, made)
+            while self.bytes > self.most_bytes:
+                self.bytes -= _size(*self._known.popitem(last=False))
+            return made
+
+
+def _size(text: str, made: _Encoded) -> int:
+    """About how many bytes an entry takes."""
+    return _ENTRY + getsizeof(text) + sum(map(getsizeof, made))
+
+
+_ENCODINGS = Encodings()
 
 
 def _rows(texts: Mapping[int, str], slots: Slots) -> Rows:
     found = [texts.get(slot) for slot in slots.tolist()]
-    return Rows.of([_NOTHING if text is None else _encoded(text) for text in found])
+    return Rows.of([_NOTHING if text is None else _ENCODINGS.of(text) for text in found])
 
 
 class _Names(dict[int, Named]):

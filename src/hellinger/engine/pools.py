@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -520,7 +520,7 @@ class Pools:
         for (variant, segment), derived in self._of.items():
             derived.expect_later(there)
             derived.pool.rounds = self._rounds(variant, segment)
-            derived.lose({*self._left[variant].groups, *self.ledger.departed.items})
+            derived.lose(chain(self._left[variant].groups, self.ledger.departed.items))  # read only if used
 
     def _forget(self, slots: Slots) -> None:
         """Let go of what is known of these slots at once: the items that have them now are others, or none."""
@@ -632,7 +632,7 @@ class Pools:
         there = np.flatnonzero((state <= HIDDEN) | ((state == EXPIRED) & (group > 0)))
         derived.room = max(derived.room, 2 * there.size)  # none is there twice
         derived.expect(there)
-        derived.lose({*self._left[variant].groups, *self.ledger.departed.items})
+        derived.lose(chain(self._left[variant].groups, self.ledger.departed.items))  # read only if used
         pool.rounds = self._rounds(variant, segment)
 
     def _update(self, variant: str, segment: str) -> Pool:

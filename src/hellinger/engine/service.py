@@ -54,6 +54,9 @@ WRITING = 1.0
 """Seconds of writing what is due, such as items that left, after which other chores have their turn."""
 SWEEP = 60.0
 """Seconds between two looks for items beyond hope."""
+PACE = 60.0
+"""Seconds between two events of this replica's that say how much traffic there is: where another's clock is wrong by
+hours, each finds at every look that what the other has said does not hold."""
 
 
 class FeedbackOutcome(NamedTuple):
@@ -114,7 +117,10 @@ class Service:
             asyncio.create_task(self._again(CHORES, self.catch_up), name="catch up"),
             asyncio.create_task(self.shadows.run(), name="shadows"),
         ]
-        self._swept = time.monotonic()
+        self.clock: Callable[[], float] = time.monotonic
+        """Seconds that only pass, whatever is set."""
+        self._swept = self.clock()
+        self._paced = self.clock() - PACE
 
     @classmethod
     async def start(cls, settings: Settings, counters: Counters | None = None, *, worker: int | None = None) -> Service:
@@ -430,8 +436,8 @@ class Service:
                 log.exception("a chore failed")
 
     async def _keep_house(self) -> None:
-        if time.monotonic() - self._swept > SWEEP:
-            self._swept = time.monotonic()
+        if self.clock() - self._swept > SWEEP:
+            self._swept = self.clock()
             self.desk.sweep()
         began = begun = time.perf_counter()
         while begun - began < WRITING and (drafts := self.chores()):
@@ -468,7 +474,9 @@ class Service:
         """Fit priors and the curve of positions where due, in another thread; each is in force once the log has it."""
         if not self.leads:
             return
-        if not self.journal.away and (paces := self.desk.note_pace(now())):
+        rested = self.clock() - self._paced >= PACE
+        if rested and not self.journal.away and (paces := self.desk.note_pace(now())):
+            self._paced = self.clock()
             await self.journal.write(paces)
         if not self.journal.away and (said := self.desk.say_positions(now())):
             await self.journal.write(said)

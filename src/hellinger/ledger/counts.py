@@ -13,11 +13,13 @@ from hellinger._arrays import grown
 from hellinger._rows import RowTable
 from hellinger.ledger.looks import ZONES, zones_of
 
-__all__ = ["Columns", "Counts", "Entries", "Floats", "SegmentCounts", "Slots", "added", "joined"]
+__all__ = ["PART", "Columns", "Counts", "Entries", "Floats", "SegmentCounts", "Slots", "added", "joined"]
 
 Floats = npt.NDArray[np.float64]
 Slots = npt.NDArray[np.int64]
 
+PART = 1 << 15
+"""Items that are counted at a time where there are very many: what they have then fits the processor's cache."""
 _LATE = len(ZONES) - 1
 _NO_ZONES = np.zeros((0, _LATE), np.int32)
 _NO_SLOTS = np.empty(0, np.int64)
@@ -197,6 +199,19 @@ class Counts:
         late = self._zones(self._rows_used)[rows] if self._late.size else _NO_ZONES
         return Entries(rows.astype(np.int32), n[rows], s[rows], late)
 
+    def mark(self, there: npt.NDArray[np.bool_], *, behind: bool = False) -> None:
+        """Note by slot which items have any counts; ``behind``: impressions in other zones than the first."""
+        self._add_shown()
+        there[: self._used] |= self._any(self._used, behind)
+
+    def _any(self, rows: int, behind: bool) -> npt.NDArray[np.bool_]:
+        if behind and not self._late.size:
+            return np.zeros(rows, np.bool_)
+        some: npt.NDArray[np.bool_] = (self._n[:rows] != 0) | (self._s[:rows] != 0)
+        if behind:
+            some &= self._zones(rows).any(axis=1)
+        return some
+
     def _zones(self, rows: int) -> npt.NDArray[np.int32]:
         return self._late[: self._late.size // _LATE * _LATE].reshape(-1, _LATE)[:rows]
 
@@ -247,6 +262,12 @@ class SegmentCounts(Counts):
         top = self._table.top
         late = self._zones(top) if self._late.size else _NO_ZONES
         return Entries(self._table.owner[:top], self._n[:top], self._s[:top], late)
+
+    def mark(self, there: npt.NDArray[np.bool_], *, behind: bool = False) -> None:
+        """Note by slot which items have any counts; ``behind``: impressions in other zones than the first."""
+        self._add_shown()
+        owner = self._table.owner[: self._table.top]
+        there[owner[self._any(owner.size, behind) & (owner >= 0)]] = True
 
     def clear(self, slots: Slots) -> None:
         """Let nothing be counted for these slots, whose items are forgotten; ``rounds`` stays."""

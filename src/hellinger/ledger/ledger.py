@@ -19,7 +19,7 @@ from hellinger.events import Logged, Row
 from hellinger.experiment.names import MAIN
 from hellinger.ledger.catalogue import DELETED, EXPIRED, HIDDEN, SHOWN, STATES, Catalogue
 from hellinger.ledger.changes import Changes
-from hellinger.ledger.counts import Columns, Counts, Entries, Floats, SegmentCounts, Slots, added
+from hellinger.ledger.counts import PART, Columns, Counts, Entries, Floats, SegmentCounts, Slots, added
 from hellinger.ledger.departed import Departed
 from hellinger.ledger.errors import EventError, UnknownKindError
 from hellinger.ledger.looks import ZONES, Looks, Worth, lacks_by
@@ -159,7 +159,7 @@ class Ledger:
         can be, since all throughput passes here.
         """
         changes, own = Changes(), known or {}
-        recent, gathered, guards = self.requests.recent.get, self._gathered, self._guards
+        find, gathered, guards = self.requests.find, self._gathered, self._guards
         forgets = self.catalogue.version
         minute, seq, key, kind = self._minute, self.seq, "", ""
         looked, last = self._looked, ""
@@ -169,8 +169,7 @@ class Ledger:
                 if kind == "feedback":
                     name, item, what, points, late, _ = said
                     if name != last:  # much feedback follows other feedback of its ranking
-                        last, found = name, recent(name)
-                        request = self.requests.find(name) if isinstance(found, tuple) else found
+                        last, request = name, find(name)
                         if request is not None:
                             given, ties, counted, unit = request.given, request.ties, request.counted, request.unit
                             slots = request.slots if request.version == forgets else self.slots_of(request)
@@ -581,18 +580,21 @@ class Ledger:
         start = starting(variant)
         if variant in others or (start, "") in self.counts:
             return
-        present = self.catalogue.present()  # a deleted item has counts in a ledger that has lived through it alone
+        # a deleted item has counts in a ledger that has lived through it alone
+        size = len(self.catalogue.ids)
+        present = self.catalogue["state"][:size] != DELETED
         for segment in ("", *self.segments):
-            slots = np.intersect1d(present, self.slots_with(others, segment), assume_unique=True)
-            n, s = self.sums(slots, variants=others, segment=segment)
-            begun = self.counts_in(start, segment)
-            begun.add(slots, n, s)
-            late = np.zeros((slots.size, len(ZONES) - 1), np.int64)
-            for counts in self._chosen(others, segment):
-                more = counts.behind(slots, len(self.catalogue.ids))
-                late += more if len(more) else 0
-            if late.any():
-                begun.set_behind(slots, late, late.sum(axis=0).tolist())
+            slots, begun = self.slots_with(others, segment, among=present), self.counts_in(start, segment)
+            chosen, late = list(self._chosen(others, segment)), np.zeros(len(ZONES) - 1, np.int64)
+            for first in range(0, slots.size, PART):
+                some = slots[first : first + PART]
+                begun.add(some, *self.sums(some, variants=others, segment=segment))
+                zones = [behind for counts in chosen if len(behind := counts.behind(some, size))]
+                for more in zones[1:]:
+                    zones[0] += more  # a copy, as each is
+                if zones and zones[0].any():
+                    late += zones[0].sum(axis=0)
+                    begun.set_behind(some, zones[0], late.tolist())
             changes.counted[variant, segment].append(slots)
 
     @property
@@ -688,16 +690,17 @@ class Ledger:
         places, size = np.asarray(slots, np.int64), len(self.catalogue.ids)
         return added((_of(counts, places, size, lacks) for counts in self._chosen(variants, segment)), places.size)
 
-    def slots_with(self, variants: Iterable[str], segment: str = "", *, behind: bool = False) -> Slots:
-        """Slots of items with counts over some variants; ``behind``: with impressions in other zones than the first."""
+    def slots_with(
+        self, variants: Iterable[str], segment: str = "", *, among: npt.NDArray[np.bool_], behind: bool = False
+    ) -> Slots:
+        """Slots of items with counts over some variants, of those that ``among`` is true of.
+
+        ``behind``: with impressions in other zones than the first.
+        """
         there = np.zeros(len(self.catalogue.ids), np.bool_)
         for counts in self._chosen(variants, segment):
-            slots, n, s, late = counts.entries()
-            some = (slots >= 0) & ((n != 0) | (s != 0))
-            if behind:
-                some &= late.any(axis=1) if len(late) else False
-            there[slots[some]] = True
-        return np.flatnonzero(there)
+            counts.mark(there, behind=behind)
+        return np.flatnonzero(there & among)
 
     def rounds(self, *, variants: Iterable[str], segment: str = "", lacks: Floats | None = None) -> float:
         """All impressions over some variants, or their worth, deleted items' too, in one segment or in all traffic."""

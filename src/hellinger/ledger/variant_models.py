@@ -7,9 +7,10 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from hellinger.ledger.catalogue import HIDDEN
-from hellinger.ledger.counts import Floats, Slots
+from hellinger.ledger.counts import PART, Floats, Slots
 from hellinger.ledger.errors import UnknownKindError
 from hellinger.ledger.modelled import ITEMS, Modelled, Placing, ShownIn, has_model, split_model
 from hellinger.ledger.requests import Request, number_of
@@ -95,29 +96,32 @@ class VariantModels:
 
     def _begin(self, name: str, model: Modelled) -> None:
         sources = self._ledger.sources(name, shared=model.shared)
-        slots = self._members(name)  # in the order in which they came
+        slots = np.flatnonzero(self._members(name))  # in the order in which they came
         slots = slots[np.argsort(self._ledger.catalogue["since"][slots])]
         model.begin(self._placings(slots, sources), self._rounds(sources))
         self.set_prior(name, "")
 
-    def _members(self, name: str) -> Slots:
-        """The items that a variant's model is to have."""
+    def _members(self, name: str) -> npt.NDArray[np.bool_]:
+        """By slot, whether a variant's model is to have the item."""
         catalogue = self._ledger.catalogue
-        there = catalogue["state"][: len(catalogue.ids)] <= HIDDEN
+        there: npt.NDArray[np.bool_] = catalogue["state"][: len(catalogue.ids)] <= HIDDEN
         there[list(self._ledger.gone.get(name, ()))] = False
-        return np.flatnonzero(there)
+        return there
 
     def _rounds(self, sources: Sequence[str]) -> float:
         return self._ledger.rounds(variants=sources, lacks=self._ledger.worth.lacks)
 
     def recount(self) -> None:
         """Count all impressions by what they are worth now: another curve is in force."""
-        ledger = self._ledger
+        ledger, lacks = self._ledger, self._ledger.worth.lacks
         for name, model in self.of.items():
             sources = ledger.sources(name, shared=model.shared)
             # what was shown in the first zone is worth the same under every curve
-            slots = np.intersect1d(self._members(name), ledger.slots_with(sources, behind=True), assume_unique=True)
-            n, _ = ledger.sums(slots, variants=sources, lacks=ledger.worth.lacks)
+            slots = ledger.slots_with(sources, among=self._members(name), behind=True)
+            n = np.empty(slots.size)
+            for first in range(0, slots.size, PART):
+                some = slice(first, first + PART)
+                n[some], _ = ledger.sums(slots[some], variants=sources, lacks=lacks)
             model.recount(ledger.catalogue["since"][slots], n, self._rounds(sources))
 
     def set_prior(self, variant: str, segment: str) -> None:
