@@ -69,6 +69,7 @@ class _Derived:
         "few",
         "groups",
         "later",
+        "left",
         "number",
         "pending",
         "pool",
@@ -78,8 +79,10 @@ class _Derived:
         "within",
     )
 
-    def __init__(self, pool: Pool, within: Within | None = None) -> None:
+    def __init__(self, pool: Pool, within: Within | None = None, left: LeftItems | None = None) -> None:
         self.pool = pool
+        self.left = LeftItems() if left is None else left
+        """Items of groups that are in no pool of the variant any more."""
         self.within = within
         """What a segment's pool knows from the one of all traffic; None where its own counts are all that it has."""
         self.pending: list[Slots] = []
@@ -115,7 +118,24 @@ class _Derived:
     def urgent(self) -> int:
         """How much of it a ranking waits for: who is in the pool and what is shown, but for what is very much."""
         items = (self.small if self.small <= AT_ONCE else 0) + sum(slots.size for slots in self.counts)
-        return items + (len(self.groups) if len(self.groups) <= SLICE else 0)
+        return items + (len(self.groups) if self.few_groups else 0)
+
+    @property
+    def few_groups(self) -> bool:
+        """Whether there are groups to be looked up that rankings wait for: few, which have lost few items."""
+        if not 0 < len(self.groups) <= SLICE or self.many:
+            return False
+        return sum(map(self.left.count, self.groups)) <= MANY
+
+    def some_groups(self, most: int) -> list[tuple[str, ...]]:
+        """So many of the groups to be looked up, fewer where they have lost very many items."""
+        some, room = [], PRIORS * most
+        for group in islice(self.groups, most):
+            some.append(group)
+            room -= self.left.count(group)
+            if room < 0:
+                break
+        return some
 
     @property
     def many(self) -> bool:
@@ -723,11 +743,11 @@ class Pools:
             pool = Pool("ucb1", ties=order, leaving=leaving)
         pool.bound_work(WORK, scored=SCORED)
         within = pool.shrink_to(self._of[variant, ""].pool) if segment and variant in self._laws else None
-        derived = self._of[variant, segment] = _Derived(pool, within)
-        self._set_prior(variant, segment)
-        catalogue, size = self.ledger.catalogue, len(self.ledger.catalogue.ids)
         if not segment:
             self._left[variant] = LeftItems()
+        derived = self._of[variant, segment] = _Derived(pool, within, self._left[variant])
+        self._set_prior(variant, segment)
+        catalogue, size = self.ledger.catalogue, len(self.ledger.catalogue.ids)
         state, group = catalogue["state"][:size], catalogue["group"][:size]
         there = np.flatnonzero((state <= HIDDEN) | ((state == EXPIRED) & (group > 0)))
         derived.room = max(derived.room, 2 * there.size)  # none is there twice
@@ -737,12 +757,12 @@ class Pools:
 
     def _update(self, variant: str, segment: str) -> Pool:
         derived = self._of[variant, segment]
-        if derived.many and derived.pool.eligible < AT_ONCE:  # there is little else to rank
+        if derived.many and len(derived.pool) < AT_ONCE:  # there is little else to rank
             self._look_up(variant, segment, SLICE)
         while (
             0 < derived.small <= AT_ONCE
             or derived.counts
-            or 0 < len(derived.groups) <= SLICE
+            or derived.few_groups
             or derived.touched
             or self.failure is not None
         ):
@@ -761,12 +781,12 @@ class Pools:
                 slots, _ = _taken(derived.counts, most)
                 derived.pool.set_counts(slots, *self.sums(variant, slots, segment), skip_absent=True)
                 self._collect(variant)
-            elif derived.small <= AT_ONCE and derived.small if waiting else derived.number:
+            elif 0 < derived.small <= AT_ONCE or (derived.number and not waiting):
                 self._place(variant, segment, *derived.take(most, few=waiting))
             elif derived.touched and derived.within is not None:
                 derived.within.catch_up(PRIORS * most)
             elif derived.groups:
-                self._set_departed(variant, segment, list(islice(derived.groups, most)))
+                self._set_departed(variant, segment, derived.some_groups(most))
             elif derived.aged:
                 self._age(variant, derived, PRIORS * most)
             elif derived.waiting:
