@@ -244,7 +244,8 @@ class Dates:
         some = np.flatnonzero(self._unlogged)[:TO_LOG]
         self._unlogged[some] = False
         self._waiting -= some.size
-        return some.tolist()
+        found: list[int] = some.tolist()
+        return found
 
     def ends(self, slots: Slots | slice) -> Slots:
         """When each of these items expires; 0 for never."""
