@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hellinger.engine import pools
+from hellinger.engine import dates, pools
 from hellinger.engine.allocation import Allocation
 from hellinger.engine.desk import Desk
 from hellinger.engine.drafts import Draft, DraftRow, GivenFeedback, Query
@@ -63,8 +63,10 @@ EFFECTS = Effects(
 def in_slices() -> Iterator[None]:
     """Let a few items be very many, so that priors and what groups tell take effect a little at a time."""
     with pytest.MonkeyPatch.context() as changed:
-        for name, value in (("WORK", 1), ("AT_ONCE", 3), ("PRIORS", 1), ("SCORED", 3)):
+        for name, value in (("WORK", 1), ("AT_ONCE", 3), ("PRIORS", 1), ("SCORED", 3), ("SLICE", 2), ("MET", 30)):
             changed.setattr(pools, name, value)
+        changed.setattr(dates, "MOST", 1)
+        changed.setattr(dates, "SPARE", 3)
         yield
 
 
@@ -176,7 +178,8 @@ def same_as_rebuilt(copy: Copy, at: int) -> None:
     for ledger in (whole, decode(encode(desk.ledger))):
         fresh = Desk(ledger, copy.variants, **copy.options | {"seed": desk.seed})
         for each in (desk, fresh):
-            each.state.expire(at)
+            while each.state.dates.due(at):
+                each.state.expire(at)
         check_segments(fresh)
         check_lives(desk)
         one, other = ({(p.variant, p.segment): p._asdict() for p in pictures(x.pools)} for x in (desk, fresh))
@@ -235,16 +238,17 @@ def next_ranking(desk: Desk, query: Query, at: int) -> dict[str, Any]:
 def check_ranking(desk: Desk, query: Query, draft: Draft, at: int) -> None:
     """What was ranked may be shown, and nothing was left out that could have filled a place."""
     fields = draft.fields
-    pool, held = desk.pools.of(fields["variant"]), desk.ledger.catalogue
+    pool, held = desk.pools.as_it_is(fields["variant"]), desk.ledger.catalogue
     eligible = set()
     for name, slot in held.slots.items():
         due = desk.leaving.age is not None and at >= held["added_at"][slot] + desk.leaving.age * HOUR
         due = due or 0 < held["expires_at"][slot] <= at
         # where the clock was set back, what has expired does not come back
         due = due or bool(desk.state.dates.expired(np.array([slot]))[0])
-        if held["state"][slot] == SHOWN and not due and (slot in pool or name in fields["items"]):
+        if held["state"][slot] == SHOWN and not due and (pool.offers(slot) or name in fields["items"]):
             eligible.add(name)
-    if query.tags is not None:
+    tags_known = query.tags is None or not desk.pools.passes_over(fields["variant"])
+    if query.tags is not None and tags_known:  # else other tags of many items have yet to take effect
         eligible = {name for name in eligible if set(held.tags_of(held.slots[name])) & set(query.tags)}
     if query.among is not None:
         eligible &= set(query.among)
@@ -254,7 +258,7 @@ def check_ranking(desk: Desk, query: Query, draft: Draft, at: int) -> None:
     neighbours = [one == other for one, other in pairwise(fields["scores"])]
     drawn = [fields["random"] or (tie and fields["policy"] != "fixed") for tie in neighbours]
     assert fields.get("ties", 0) == sum(1 << j for j, each in enumerate(drawn) if each)
-    if desk.leaving.impressions is None:
+    if desk.leaving.impressions is None and tags_known:
         assert len(fields["items"]) == min(query.k, len(eligible))
         spread = desk.exploring.more > 0  # tests/test_exploring.py has these chances by enumeration
         for p in fields["propensities"] if isinstance(fields["propensities"], list) else ():
@@ -262,7 +266,8 @@ def check_ranking(desk: Desk, query: Query, draft: Draft, at: int) -> None:
             if p is not None and spread:
                 continue
             if p is None:  # a tie that tags or a model have left uncounted
-                assert query.tags is not None or fields["variant"] in desk.ledger.models.of
+                unknown = query.tags is not None or fields["variant"] in desk.ledger.models.of
+                assert unknown or desk.pools.passes_over(fields["variant"])
                 continue
             uniform = desk.random_share / len(eligible)
             within = (p - uniform) / (1 - desk.random_share) if desk.random_share < 1 else 0.0

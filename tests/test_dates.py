@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hellinger._arrays import distinct
 from hellinger.engine import dates
 from hellinger.engine.dates import Dates
 from hellinger.ledger import SHOWN
@@ -28,6 +29,13 @@ class Shelf(dict[str, Any]):
         return int((self["state"] == SHOWN).sum())
 
 
+def due_by(kept: Dates, shelf: Shelf, at: int) -> set[int]:
+    """Items that are shown and have expired by this time."""
+    shown = np.flatnonzero(shelf["state"] == SHOWN)
+    ends = kept.ends(shown)
+    return set(shown[(ends > 0) & (ends <= at)].tolist())
+
+
 @pytest.mark.parametrize("age", [None, 30_000])
 @pytest.mark.parametrize("seed", range(8))
 def test_items_expire_once_and_in_time_whatever_becomes_of_them(
@@ -39,6 +47,8 @@ def test_items_expire_once_and_in_time_whatever_becomes_of_them(
     rng = np.random.default_rng(seed)
     shelf = Shelf(60)
     kept = Dates(shelf, age)  # type: ignore[arg-type]
+    looked: list[int] = []
+    monkeypatch.setattr(dates, "distinct", lambda slots: looked.append(slots.size) or distinct(slots))
     at, expired, all_expired, together = 1, set[int](), 0, 0
     for _ in range(600):
         at = max(1, at + int(rng.integers(0, 1500)) - 20_000 * bool(rng.random() < 0.01))
@@ -53,15 +63,19 @@ def test_items_expire_once_and_in_time_whatever_becomes_of_them(
         else:
             shelf["state"][some] = GONE
         kept.follow(SimpleNamespace(items=set(some.tolist())))  # type: ignore[arg-type]
+        assert max(looked, default=0) <= 4 * some.size
+        looked.clear()
         expired -= set(some.tolist())
         found = list[int]()
         while kept.due(at):
             part = kept.expire(at).tolist()
             assert len(part) <= 7
+            assert max(looked, default=0) <= 7
+            looked.clear()
             found += part
-        shown = np.flatnonzero(shelf["state"] == SHOWN)
-        ends = kept.ends(shown)
-        wanted = set(shown[(ends > 0) & (ends <= at)].tolist()) - expired
+            # however many have yet to be given, which items have expired is known already
+            assert set(np.flatnonzero(kept.expired(np.arange(60))).tolist()) == expired | due_by(kept, shelf, at)
+        wanted = due_by(kept, shelf, at) - expired
         assert sorted(found) == sorted(wanted)
         expired |= wanted
         all_expired, together = all_expired + len(found), max(together, len(found))
@@ -74,3 +88,66 @@ def test_items_expire_once_and_in_time_whatever_becomes_of_them(
         logged += part
     assert sorted(logged) == sorted(expired)
     assert kept.known == (len(kept) > 0)
+
+
+@pytest.mark.parametrize("spread", [1, 50_000], ids=["the same moment", "a minute"])
+def test_very_many_that_expire_together_are_taken_up_in_parts(spread: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which have expired is exact from the first call on; the clock steps back, and some are changed meanwhile."""
+    monkeypatch.setattr(dates, "MOST", 50)
+    looked: list[int] = []
+    monkeypatch.setattr(dates, "distinct", lambda slots: looked.append(slots.size) or distinct(slots))
+    rng = np.random.default_rng(0)
+    size, begin = 2000, 120_000
+    shelf = Shelf(size)
+    shelf["state"][:] = SHOWN
+    shelf["expires_at"][:] = begin + rng.integers(0, spread, size)
+    kept = Dates(shelf)  # type: ignore[arg-type]
+    first, calls, given = begin + spread // 2, 0, list[int]()
+    due = due_by(kept, shelf, first)
+    assert not kept.expired(np.arange(size)).any()
+    while kept.due(begin - 1 if calls else first):
+        given += kept.expire(begin - 1 if calls else first).tolist()
+        calls += 1
+        if calls == 3:
+            stays = min(due - set(given))
+            shelf["expires_at"][stays] = 0
+            kept.follow(SimpleNamespace(items={stays}))  # type: ignore[arg-type]
+            due.discard(stays)
+        assert kept.late == (len(given) < len(due) or kept.due(first))
+        assert set(np.flatnonzero(kept.expired(slice(size))).tolist()) == due
+    assert sorted(given) == sorted(due)
+    assert calls >= size // 50
+    assert max(looked) <= 50
+    assert len(due) > 900
+    logged = 0
+    while part := kept.to_log():
+        assert len(part) <= dates.TO_LOG
+        logged += len(part)
+    assert logged == len(due)
+    while kept.due(begin + spread):
+        kept.expire(begin + spread)
+    assert not kept.known
+
+
+def test_a_minute_is_cleaned_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dates said again and again, of very many items for one minute, are dropped a few at a time, and none is lost."""
+    monkeypatch.setattr(dates, "SPARE", 20)
+    looked: list[int] = []
+    monkeypatch.setattr(dates, "distinct", lambda slots: looked.append(slots.size) or distinct(slots))
+    rng = np.random.default_rng(0)
+    size, begin = 400, 120_000
+    shelf = Shelf(size)
+    shelf["state"][:] = SHOWN
+    shelf["expires_at"][:] = begin
+    kept = Dates(shelf)  # type: ignore[arg-type]
+    looked.clear()
+    for _ in range(2000):
+        some = rng.choice(size, 3, replace=False)
+        shelf["expires_at"][some] = rng.choice([begin, begin, begin + 120_000])
+        kept.follow(SimpleNamespace(items=set(some.tolist())))  # type: ignore[arg-type]
+        assert len(kept) <= 4 / 3 * (2 * size + 20) + 12  # a round adds a quarter of what it looks at, then ends
+    assert 0 < max(looked) <= 12
+    there = due_by(kept, shelf, begin)
+    assert sorted(kept.expire(begin).tolist()) == sorted(there)
+    assert sorted(kept.expire(begin + 120_000).tolist()) == sorted(set(range(size)) - there)
+    assert len(kept) == 0

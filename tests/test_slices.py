@@ -560,6 +560,125 @@ def test_a_new_curve_of_positions_takes_effect_in_slices(monkeypatch: pytest.Mon
     _same(desk)
 
 
+def _sizes(monkeypatch: pytest.MonkeyPatch) -> tuple[list[int], list[int]]:
+    """How many items pools look up at once, and how many they are asked for at once, from now on."""
+    looked: list[int] = []
+    asked: list[int] = []
+    place, pick = Pools._place, hellinger.Pool.pick
+
+    def noting(self: Pools, variant: str, segment: str, slots: Any, described: set[int]) -> None:
+        looked.append(slots.size)
+        place(self, variant, segment, slots, described)
+
+    def noting_pick(self: Any, k: int, **how: Any) -> Any:
+        asked.append(k)
+        return pick(self, k, **how)
+
+    monkeypatch.setattr(Pools, "_place", noting)
+    monkeypatch.setattr(hellinger.Pool, "pick", noting_pick)
+    return looked, asked
+
+
+def _item(name: str, **more: Any) -> dict[str, Any]:
+    return {"id": name, "tags": [], "expires_at": None, "metadata": None, **more}
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5], ids=["best", "drawn"])
+@pytest.mark.parametrize("what", ["deleted", "hidden", "expired"])
+def test_a_ranking_waits_for_few_items_and_shows_none_that_is_gone(
+    what: str, share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many have left: those that the pool has yet to take out are passed over, and few that come rank."""
+    desk, commit = _filled(monkeypatch, random_share=share)
+    monkeypatch.setattr(pools, "MET", 100)
+    monkeypatch.setattr("hellinger.engine.dates.MOST", 60)
+    first, due = [f"item-{n}" for n in range(180)], 1000
+    if what == "expired":
+        items = [_item(name, expires_at=due, group=[f"g{n % GROUPS}"]) for n, name in enumerate(first)]
+        commit(*desk.describe(items, 100))
+        desk.finish()
+    looked, asked = _sizes(monkeypatch)
+    if what != "expired":
+        commit(*(desk.set_state(name, what, 100) for name in first))
+    commit(*desk.describe([_item("late")], 101))
+    left, seen = {*(f"item-{n}" for n in range(180, 200)), "late"}, set[str]()
+    for at in range(due, due + 40):
+        made = desk.rank(Query(5), at)
+        shown = set(made.fields["items"])
+        assert len(shown) == 5
+        assert shown <= left
+        assert sum(looked) <= 50
+        assert max(asked) <= 100
+        looked.clear()
+        seen |= shown
+        chances = made.fields["propensities"]
+        assert all(p is None or p > share / len(left) - 1e-9 for p in (chances if isinstance(chances, list) else ()))
+        if share:
+            assert made.fields["eligible"] == len(left)
+        commit(made)
+    assert "late" in seen
+    assert len(desk.rank(Query(200), due + 40).fields["items"]) == len(left)
+    while desk.state.dates.due(due + 40):
+        desk.state.expire(due + 40)
+    for _ in desk.pools.catch_up():
+        pass
+    assert max(looked) <= 20
+    if what == "expired":  # the log has to know of them for another desk to have the same
+        for _ in range(20):
+            commit(*desk.chores(due + 41))
+    desk.finish()
+    for name in list(desk.state.overlay.rankings):
+        desk.state.overlay.remove(name)
+    desk.pools.expect(np.arange(len(desk.ledger.catalogue.ids)))
+    for derived in desk.pools._of.values():
+        derived.pool.rounds = desk.pools._rounds("a")
+    desk.finish()
+    _same(desk)
+
+
+def test_a_bulk_load_takes_effect_in_slices_and_few_items_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    desk, commit = _filled(monkeypatch)
+    looked, _ = _sizes(monkeypatch)
+    for start in range(0, 300, 100):
+        commit(*desk.describe([_item(f"more-{n}") for n in range(start, start + 100)], 100))
+    commit(*desk.describe([_item("one")], 100))
+    desk.rank(Query(5), 101)
+    assert looked == [1], "rankings wait for few items alone"
+    assert desk.ledger.catalogue.slots["one"] in desk.pools.as_it_is("a")
+    assert desk.pools.stale
+    looked.clear()
+    for _ in desk.pools.catch_up():
+        desk.rank(Query(5), 101)
+    assert sum(looked) >= 300
+    assert max(looked) <= 20
+    assert desk.pools.of("a").eligible == 501
+    assert not desk.pools.passes_over("a")
+
+
+def test_an_empty_pool_takes_in_a_slice_for_a_ranking(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing else could be ranked."""
+    monkeypatch.setattr(pools, "AT_ONCE", 50)
+    monkeypatch.setattr(pools, "SLICE", 20)
+    desk = Desk(Ledger(), {"a": "ucb1"}, seed=1)
+    drafts = desk.describe([_item(f"item-{n}") for n in range(200)], 0)
+    desk.commit_own(list(enumerate(drafts, 1)))
+    looked, _ = _sizes(monkeypatch)
+    assert len(desk.rank(Query(5), 0).fields["items"]) == 5
+    assert 1 <= len(looked) <= 2
+    assert set(looked) == {20}
+
+
+def test_groups_that_have_lost_very_many_are_looked_up_in_slices() -> None:
+    derived = pools._Derived(hellinger.Pool("ucb1"))
+    derived.left.note(range(90_000), [(f"g{n % 3}",) for n in range(90_000)])
+    derived.lose([("g0",), ("g1",), ("g2",), ("h",)])
+    assert not derived.few_groups
+    assert len(derived.some_groups(500)) < 3
+    derived.groups = {("h",), ("i",)}
+    assert derived.few_groups
+    assert len(derived.some_groups(500)) == 2
+
+
 def test_a_new_variant_ranks_once_its_pool_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
     """Until then traffic is shared as before, and what is counted meanwhile the new pool knows as well."""
     monkeypatch.setattr("hellinger.engine.desk.AT_ONCE", 50)

@@ -274,7 +274,7 @@ class Desk:
         drawn = self.random_share > 0 and draws.random() < self.random_share
         propensities: float | list[float | None] | None = None
         asked = bool(query.exclude) or query.tags is not None or query.among is not None
-        tied, eligible = 0, None if asked else pool.eligible
+        tied, eligible = 0, None if asked or state.pools.passes_over(variant) else pool.eligible
         chosen: list[Any] = []
         scores: Sequence[float | None] = []
         explores, given = self.random_share > 0 or self._exploring[variant].more > 0, -1
@@ -386,7 +386,8 @@ class Desk:
         order, given = listed.order(draws)
         ranked, values, eligible = [chosen[j] for j in order], [scores[j] for j in order], None
         if self.random_share > 0:
-            some, eligible = pool.draw(query.k, random.Random(draws.word()), **self.filters(variant, query))
+            rng = random.Random(draws.word())
+            some, eligible = self.pools.draw(variant, pool, query.k, rng, **self.filters(variant, query))
             if drawn:
                 ranked, values, given = [one.id for one in some], [one.score for one in some], -1
                 if (model := self.pools.model(variant)) is not None:

@@ -54,6 +54,10 @@ class LeftItems:
         """Groups that some of these have left."""
         return {self._group[slot] for slot in self._group.keys() & slots.tolist()} if self._group else set()
 
+    def count(self, group: Group) -> int:
+        """How many have left a group."""
+        return len(self._slots.get(group, ()))
+
     def slots(self, group: Group, since: Slots) -> Slots:
         """Those that have left a group, oldest first: ``since`` has their places in the log."""
         found = self._arrays.get(group)

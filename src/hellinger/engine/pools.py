@@ -5,6 +5,7 @@ Items have their slots as ids in the pools, not their names.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain, islice
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hellinger._arrays import distinct
 from hellinger.engine.describing import features_of
 from hellinger.engine.grouping import LeftItems
 from hellinger.engine.lifetimes import left_of
@@ -32,7 +34,8 @@ __all__ = ["LEARN", "SEGMENT_BYTES", "SLICE", "Pools"]
 SLICE = 500
 """Items that a pool takes in at once, while rankings wait: a millisecond or two."""
 AT_ONCE = 2_000
-"""Items whose counts or priors are others by one event and are looked up at once; where there are more, in slices."""
+"""Items that have changed, or whose counts or priors are others by one event, and that are looked up at once; where
+there are more, in slices."""
 LEARN = 0.001
 """Seconds for which a model learns at once, while rankings wait."""
 TOUCHED = 8 * SLICE
@@ -52,6 +55,8 @@ SCORED = 20_000
 when they expire: half a millisecond."""
 MANY = 20_000
 """Items whose counts are looked up later where more change at once, as by an import; rankings seldom show so many."""
+MET = 4_000
+"""Items that a ranking asks a pool for at once, where many may have to be passed over."""
 
 
 class _Derived:
@@ -61,27 +66,37 @@ class _Derived:
         "aged",
         "counts",
         "described",
+        "few",
         "groups",
         "later",
+        "left",
         "number",
         "pending",
         "pool",
         "room",
+        "small",
         "waiting",
         "within",
     )
 
-    def __init__(self, pool: Pool, within: Within | None = None) -> None:
+    def __init__(self, pool: Pool, within: Within | None = None, left: LeftItems | None = None) -> None:
         self.pool = pool
+        self.left = LeftItems() if left is None else left
+        """Items of groups that are in no pool of the variant any more."""
         self.within = within
         """What a segment's pool knows from the one of all traffic; None where its own counts are all that it has."""
         self.pending: list[Slots] = []
+        """Items that changed together with very many others: no ranking waits for them."""
+        self.few: list[Slots] = []
+        """Others, for which rankings wait as long as they are few."""
+        self.small = 0
+        """How many these are, those counted twice that are there twice."""
         self.described: set[int] = set()
         """Those of them whose tags, group or features are others."""
         self.groups: set[tuple[str, ...]] = set()
         """Groups whose items that have left may have achieved something else than the pool knows."""
         self.number = 0
-        """How many are pending, those counted twice that are there twice."""
+        """How many are pending, with the few."""
         self.counts: list[Slots] = []
         """Items whose counts alone are to be looked up before it ranks."""
         self.later: list[Slots] = []
@@ -101,9 +116,31 @@ class _Derived:
 
     @property
     def urgent(self) -> int:
-        """How much of it a ranking waits for: who is in the pool and what is shown; not what very many items count."""
-        items = self.number + sum(slots.size for slots in self.counts)
-        return items + (len(self.groups) if len(self.groups) <= SLICE else 0)
+        """How much of it a ranking waits for: who is in the pool and what is shown, but for what is very much."""
+        items = (self.small if self.small <= AT_ONCE else 0) + sum(slots.size for slots in self.counts)
+        return items + (len(self.groups) if self.few_groups else 0)
+
+    @property
+    def few_groups(self) -> bool:
+        """Whether there are groups to be looked up that rankings wait for: few, which have lost few items."""
+        if not 0 < len(self.groups) <= SLICE or self.many:
+            return False
+        return sum(map(self.left.count, self.groups)) <= MANY
+
+    def some_groups(self, most: int) -> list[tuple[str, ...]]:
+        """So many of the groups to be looked up, fewer where they have lost very many items."""
+        some, room = [], PRIORS * most
+        for group in islice(self.groups, most):
+            some.append(group)
+            room -= self.left.count(group)
+            if room < 0:
+                break
+        return some
+
+    @property
+    def many(self) -> bool:
+        """Whether rankings do not wait for all items that have changed: they are too many."""
+        return bool(self.pending) or self.small > AT_ONCE
 
     @property
     def touched(self) -> int:
@@ -117,11 +154,15 @@ class _Derived:
 
     def expect(self, slots: Slots, described: Iterable[int] = ()) -> None:
         """Note that these items have changed."""
-        self.pending.append(slots)
+        if slots.size > AT_ONCE:
+            self.pending.append(slots)
+        else:
+            self.few.append(slots)
+            self.small += slots.size
         self.number += slots.size
         self.described.update(described)
         if self.number > self.room:
-            self.pending = [_distinct(self.pending)]
+            self.pending, self.few, self.small = [_distinct(self.pending + self.few)], [], 0
             self.number = self.pending[0].size
             self.room = max(self.room, 2 * self.number)
 
@@ -145,10 +186,18 @@ class _Derived:
         self.waiting -= min(some.size, most)
         return some[:most]
 
-    def take(self, most: int) -> tuple[Slots, set[int]]:
-        """So many of the pending items, and those of them with others."""
-        slots, count = _taken(self.pending, most)
-        self.number -= count
+    def take(self, most: int, *, few: bool = False) -> tuple[Slots, set[int]]:
+        """So many of the pending items, or of the few, and those of them that are described otherwise.
+
+        Neither wait for the others to become none: each has half.
+        """
+        slots, small = _taken(self.few, most if few or not self.pending else most - most // 2)
+        self.small -= small
+        self.number -= small
+        if not few and self.pending:
+            others, count = _taken(self.pending, most - small)
+            self.number -= count
+            slots = _distinct([slots, others])
         described = self.described.intersection(slots.tolist()) if self.described else set()
         self.described -= described
         return slots, described
@@ -180,10 +229,11 @@ class Pools:
     When many items change, a pool looks them up when it is next asked to rank, or in :meth:`catch_up`, a slice at a
     time: with many segments there are many pools, and rankings by one need not wait for all others.
 
-    No ranking shows an item that is gone, hidden or expired. What very many items count by one event (a new prior, a
-    new curve of positions, an import) takes effect in slices: until an item has had its turn it is ranked by what the
-    pool knew of it before, as a replica does that has not got the event yet. A pool with nothing left to look up equals
-    one made from the log, whatever was counted between two slices.
+    What very many items are or count (a bulk load, a new prior, a new curve of positions, an import) takes effect in
+    slices: until an item has had its turn it is ranked by what the pool knew of it before, as a replica does that has
+    not got the event yet. But no ranking shows an item that is deleted, hidden or expired: while a pool may still have
+    such items, each that it names is looked at, and passed over (:meth:`best`). A pool with nothing left to look up
+    equals one made from the log, whatever was counted between two slices.
 
     Parameters
     ----------
@@ -252,6 +302,8 @@ class Pools:
         """Items that have left a variant's pools by themselves, which the log does not know yet."""
         self._logged: set[tuple[str, int]] = set()
         """Those of them for which an event is on its way."""
+        self.overdue = False
+        """Whether more items have expired than the pools were told of."""
         self.failure: Exception | None = None
         """Why a pool could not look something up: none can be relied upon any more."""
         self._left: dict[str, LeftItems] = {}
@@ -303,6 +355,8 @@ class Pools:
                 continue
             if made is None:
                 self._make(variant, "")
+                while self._of[variant, ""].number:  # nobody can be ranked before
+                    self._look_up(variant, "", SLICE)
             else:
                 self._of |= {key: derived for key, derived in made._of.items() if key[0] == variant}
                 self._left[variant], self._departing[variant] = made._left[variant], made._departing[variant]
@@ -341,6 +395,64 @@ class Pools:
         near = derived.touched <= TOUCHED and derived.number <= SLICE
         return self._update(variant, segment) if near else pool
 
+    def passes_over(self, variant: str) -> bool:
+        """Whether a variant's pools may name items that must not be shown, for :meth:`best` and :meth:`draw` to see."""
+        return self.overdue or self._of[variant, ""].many
+
+    def best(
+        self, variant: str, pool: Pool[Any], k: int, *, among: Sequence[int] | None = None, **asked: Any
+    ) -> tuple[list[Any], list[float], int]:
+        """The best k of one of a variant's pools that may be shown, counted nowhere; their indices, and the last tie.
+
+        Where the pool may have others, it is asked for more than k, and those that it must not show are hidden until
+        they are looked up. Where it has very many of them before the k-th that may be shown, all its items are looked
+        at. The size of the tie is then not known, 0, unless it lies within what was seen.
+        """
+        if among is not None:
+            asked["among"] = among
+        if not self.passes_over(variant):
+            names, scores = pool.pick(k, count=False, **asked)
+            return names, scores, pool.tied
+        if among is not None:
+            asked["among"] = self._showable(np.array(among, np.int64))
+        size = 2 * k + 16 if pool.ranks_by_cells or among is not None else MET + 1
+        while size <= MET:
+            names, scores = pool.pick(size, count=False, **asked)
+            slots = np.array(names, np.int64)
+            shown = self._may_show(slots)
+            if not shown.all():
+                pool.hide(slots[~shown])
+            kept = np.flatnonzero(shown)
+            if kept.size > k or slots.size < size:
+                names, scores = [names[j] for j in kept.tolist()], [scores[j] for j in kept.tolist()]
+                last = scores[min(k, len(scores)) - 1] if scores else 0.0
+                open_ended = slots.size == size and scores[-1] == last
+                tied = min(len(scores), 1) if pool.ties == "oldest" else 0 if open_ended else scores.count(last)
+                return names[:k], scores[:k], tied
+            size *= 4
+        if among is None:
+            asked["among"] = self._showable()
+        names, scores = pool.pick(k, count=False, **asked)
+        return names, scores, pool.tied
+
+    def draw(self, variant: str, pool: Pool[Any], k: int, rng: random.Random, **asked: Any) -> tuple[list[Any], int]:
+        """K items of one of a variant's pools that may be shown, drawn uniformly, and of how many."""
+        if self.passes_over(variant):
+            among = asked.get("among")
+            asked["among"] = self._showable(None if among is None else np.array(among, np.int64))
+        return pool.draw(k, rng, **asked)
+
+    def _may_show(self, slots: Slots | slice) -> npt.NDArray[np.bool_]:
+        """Which of these items are neither deleted nor hidden nor expired."""
+        shown: npt.NDArray[np.bool_] = (self.ledger.catalogue["state"][slots] == SHOWN) & ~self.expired(slots)
+        return shown
+
+    def _showable(self, slots: Slots | None = None) -> Any:
+        """Those of these items that may be shown; of all, as a mask."""
+        if slots is None:
+            return self._may_show(slice(len(self.ledger.catalogue.ids)))
+        return slots[self._may_show(slots)]
+
     def pick(
         self,
         variant: str,
@@ -361,13 +473,16 @@ class Pools:
         worth = None if self.lacks is None else self.overlay.worth.of(k)
         model = self.model(variant)
         if model is None:
-            names, scores = decides.pick(k, count=count, worth=worth, **filters)
-            tied = decides.tied
+            if not self.passes_over(variant):
+                names, scores = decides.pick(k, count=count, worth=worth, **filters)
+                tied, counted = decides.tied, True
+            else:
+                (names, scores, tied), counted = self.best(variant, decides, k, **filters), False
         else:
             names, scores = self._pick_by_model(model, self.of(variant), k, context, filters)
-            tied = 0
-            if count and names:
-                decides.record_many(names, self.overlay.worth.of(len(names)))
+            tied, counted = 0, False
+        if count and names and not counted:
+            decides.record_many(names, self.overlay.worth.of(len(names)))
         if count and names:
             if segment:
                 self._count_elsewhere(variant, segment, decides, names, self.overlay.worth.of(len(names)))
@@ -425,14 +540,19 @@ class Pools:
                 asked[what] = catalogue["since"][slots[slots >= 0]].tolist()
         if "among" in asked:
             asked["among"] = [since for since in asked["among"] if since in model.pool]
+        size = k
         while True:
-            since, scores = model.pool.pick(k, context=context, count=False, **asked)
-            slots = catalogue.find(np.array(since, np.int64)).tolist()
+            if size > MET and "among" not in asked:
+                known = catalogue["since"][np.flatnonzero(self._showable())]
+                asked["among"] = known[model.pool.contains(known)]
+            since, scores = model.pool.pick(size, context=context, count=False, **asked)
+            slots = catalogue.find(np.array(since, np.int64))
             # an item may have left a moment ago, and the model not know it yet
-            left = [one for one, slot in zip(since, slots, strict=True) if slot < 0 or not pool.offers(slot)]
-            if not left:
-                return slots, scores
-            asked["exclude"] = [*asked.get("exclude", ()), *left]
+            here = np.flatnonzero(slots >= 0)
+            here = here[pool.offering(slots[here]) & self._may_show(slots[here])]
+            if here.size >= k or len(since) < size:
+                return slots[here[:k]].tolist(), [scores[j] for j in here[:k].tolist()]
+            size *= 4  # what is left out is asked again: all together no more than a few times as many
 
     def _count_elsewhere(self, variant: str, segment: str, decides: Pool, names: list[Any], worth: Floats) -> None:
         for _, derived in self._counting(variant, segment):
@@ -623,11 +743,11 @@ class Pools:
             pool = Pool("ucb1", ties=order, leaving=leaving)
         pool.bound_work(WORK, scored=SCORED)
         within = pool.shrink_to(self._of[variant, ""].pool) if segment and variant in self._laws else None
-        derived = self._of[variant, segment] = _Derived(pool, within)
-        self._set_prior(variant, segment)
-        catalogue, size = self.ledger.catalogue, len(self.ledger.catalogue.ids)
         if not segment:
             self._left[variant] = LeftItems()
+        derived = self._of[variant, segment] = _Derived(pool, within, self._left[variant])
+        self._set_prior(variant, segment)
+        catalogue, size = self.ledger.catalogue, len(self.ledger.catalogue.ids)
         state, group = catalogue["state"][:size], catalogue["group"][:size]
         there = np.flatnonzero((state <= HIDDEN) | ((state == EXPIRED) & (group > 0)))
         derived.room = max(derived.room, 2 * there.size)  # none is there twice
@@ -637,20 +757,22 @@ class Pools:
 
     def _update(self, variant: str, segment: str) -> Pool:
         derived = self._of[variant, segment]
+        if derived.many and len(derived.pool) < AT_ONCE:  # there is little else to rank
+            self._look_up(variant, segment, SLICE)
         while (
-            derived.number
+            0 < derived.small <= AT_ONCE
             or derived.counts
-            or 0 < len(derived.groups) <= SLICE
+            or derived.few_groups
             or derived.touched
             or self.failure is not None
         ):
-            self._look_up(variant, segment, max(SLICE, derived.urgent))
+            self._look_up(variant, segment, max(SLICE, derived.urgent), waiting=True)
         if variant in self.hidden:
             derived.pool.rounds = self._rounds(variant, segment)
         return derived.pool
 
-    def _look_up(self, variant: str, segment: str, most: int) -> None:
-        """Let a pool look up at most so many of the items that have changed."""
+    def _look_up(self, variant: str, segment: str, most: int, *, waiting: bool = False) -> None:
+        """Let a pool look up at most so many of the items that have changed; ``waiting``: a ranking needs it now."""
         if self.failure is not None:
             raise self.failure
         derived = self._of[variant, segment]
@@ -659,12 +781,12 @@ class Pools:
                 slots, _ = _taken(derived.counts, most)
                 derived.pool.set_counts(slots, *self.sums(variant, slots, segment), skip_absent=True)
                 self._collect(variant)
-            elif derived.number:
-                self._place(variant, segment, *derived.take(most))
+            elif 0 < derived.small <= AT_ONCE or (derived.number and not waiting):
+                self._place(variant, segment, *derived.take(most, few=waiting))
             elif derived.touched and derived.within is not None:
                 derived.within.catch_up(PRIORS * most)
             elif derived.groups:
-                self._set_departed(variant, segment, list(islice(derived.groups, most)))
+                self._set_departed(variant, segment, derived.some_groups(most))
             elif derived.aged:
                 self._age(variant, derived, PRIORS * most)
             elif derived.waiting:
@@ -875,8 +997,5 @@ class Pools:
 
 
 def _distinct(parts: list[Slots]) -> Slots:
-    """The slots of these arrays, each once and in order; for some hundreds in a fraction of ``np.unique``'s time."""
-    slots = np.sort(parts[0] if len(parts) == 1 else np.concatenate(parts))
-    if slots.size > 1:
-        slots = slots[np.concatenate(([True], slots[1:] != slots[:-1]))]
-    return slots
+    """The slots of these arrays, each once and in order."""
+    return distinct(parts[0] if len(parts) == 1 else np.concatenate(parts))

@@ -147,10 +147,9 @@ def _page(
         slots, scores, _ = pools.pick(shadow, request.segment, query.k, count=False, **asked)
         return _Page(slots, scores, 0, {})
     with pools.without(shadow, request) as pool:
-        slots, scores = pool.pick(query.k, count=False, seed=seed, **filters)
+        slots, scores, tied = pools.best(shadow, pool, query.k, seed=seed, **filters)
         if spec == "fixed" or (spec not in ORDERS and pool.policy.rule.random):
             return _Page(slots, scores, 0, {})
-        tied = pool.tied
         shown = np.array(state.ledger.slots_of(request), np.int64)
         shown = shown[pool.offering(shown)]
         return _Page(slots, scores, tied, dict(zip(shown.tolist(), pool.scores(shown).tolist(), strict=True)))

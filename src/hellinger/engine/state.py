@@ -115,12 +115,16 @@ class State:
         )
 
     def expire(self, at: int) -> None:
-        """Show no more what has expired by this time, before the log has it."""
+        """Show no more what has expired by this time, before the log has it.
+
+        Of very many, pools are told of some at once: ask again while any are due.
+        """
         if self.dates.due(at):
             expired = self.dates.expire(at)
-            self.pools.expect(expired)
-            if self.coming is not None:
-                self.coming.expect(expired)
+            for pools in (self.pools, self.coming):
+                if pools is not None:
+                    pools.expect(expired)
+                    pools.overdue = self.dates.late
 
     def request(self, name: str) -> Request | None:
         """A ranking, if it is in memory; it is used now, and is forgotten last when there are too many."""

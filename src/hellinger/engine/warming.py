@@ -39,6 +39,9 @@ def warm_policies(specs: Collection[str]) -> None:
         pool = pools.of(variant)
         pool.pick(1)
         pool.pick(1, exclude=[1], tags=["t"])
+        pool.pick(1, among=[0], count=False)
+        pool.hide([0])
+        pool.unhide([0])
         pool.set_counts([0], [1], [1])
         pool.scores([0])
         if pool.policy.rule.learns_prior:

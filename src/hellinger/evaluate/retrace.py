@@ -126,7 +126,9 @@ class Retrace:
     def _ranking(self, event: Logged, fields: dict[str, Any], *, wanted: bool) -> Retraced | None:
         desk = self._desk
         self._commit(int(fields["through"]))
-        desk.state.expire(event.at)
+        while desk.state.dates.due(event.at):
+            desk.state.expire(event.at)
+        desk.finish()
         found = self._asked(event, fields) if wanted and fields["variant"] in desk.variants else None
         desk.adopt(event.key, Request.of(event.at, fields))
         return found

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hellinger import families, models, policies
+from hellinger._arrays import distinct
 from hellinger._jit import entry
 from hellinger.errors import InputError, require
 from hellinger.policies import Path, Prior, _rule, next_fit
@@ -212,7 +213,7 @@ class Core:
         if among is None and self._context is not None and self._context.prunes:
             best = self._context.best(st, context, self._t, allowed, tie, named, out, rows)
         else:
-            slots = np.arange(len(store)) if among is None else np.unique(self._places(among))
+            slots = self._chosen(among)
             values = self._values(slots, seed, context)
             best = _scan.select(st, self._scale, slots, values, allowed, tie, named, out, rows)
         return best
@@ -483,8 +484,16 @@ class Core:
             store.ungroup()
         if self.leaving.impressions is not None:
             shown = store.state.items["n"][slots] * self._scale >= self.leaving.impressions
-            self._dismiss(np.unique(slots[shown]), "graduated")
+            self._dismiss(distinct(slots[shown]), "graduated")
         self._learn()
+
+    def _chosen(self, among: Any) -> Slots:
+        """Places of these ids, or of all; a mask says of whole numbers, from 0 on, which are meant."""
+        if among is None:
+            return np.arange(len(self))
+        if isinstance(among, np.ndarray) and among.dtype == np.bool_ and self._store.ids.names is None:
+            return np.flatnonzero(among[self._store.items["key"]])
+        return distinct(self._places(among))
 
     def _places(self, ids: Id | Names) -> Slots:
         names: Any = [single(ids)] if isinstance(ids, (int, np.integer, str)) else ids

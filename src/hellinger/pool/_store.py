@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hellinger._arrays import LARGE, extended, grown, roomy, slack
+from hellinger._arrays import LARGE, distinct, extended, grown, roomy, slack
 from hellinger._jit import borrowed, brief, entry, inline, jit
 from hellinger.errors import InputError
 from hellinger.pool import _groups
@@ -245,7 +245,7 @@ class ItemStore:
     def hide(self, slots: Slots, hidden: int) -> None:
         """Take these items out of their cells, or put them back."""
         column = self.state.items["hidden"]
-        slots = np.unique(slots[column[slots] != hidden])
+        slots = distinct(slots[column[slots] != hidden])
         self.hidden += slots.size if hidden else -slots.size
         column[slots] = hidden
         self.settle(slots)

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from hellinger._arrays import distinct
 from hellinger._jit import borrowed, brief, entry, inline
 from hellinger.errors import InputError
 from hellinger.policies import Prior
@@ -252,7 +253,7 @@ class Within(Membership):
             else:
                 keys, self._seen = self.pooled._members.touched.since(self._seen, left)
                 self._known += keys.size
-                places, left = self._store.ids.by_key(self._store.state.items, np.unique(keys)), left - keys.size
+                places, left = self._store.ids.by_key(self._store.state.items, distinct(keys)), left - keys.size
             self.revise(self._store, places[places >= 0])
 
     # As of every membership ---------------------------------------------------------------------------

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hellinger import families
+from hellinger._arrays import distinct
 from hellinger.errors import require
 from hellinger.models import Effect, Encoder, Features, Model, ModelLike
 from hellinger.policies import PolicyLike, Prior
@@ -170,7 +171,7 @@ class Pool(Core, Generic[IdT]):
         sets what is learned: then :meth:`set_departed` says what they are to know. Forget items that are to come back
         with their counts, or their groups know of these twice.
         """
-        self._drop(np.unique(self._places(ids)), remember=not forget)
+        self._drop(distinct(self._places(ids)), remember=not forget)
 
     def retag(self, ids: IdT | Names[IdT], tags: Iterable[str] | Sequence[Iterable[str]]) -> None:
         """Give items other tags, one set for all or one for each as for :meth:`add`; all or none."""
@@ -411,6 +412,11 @@ class Pool(Core, Generic[IdT]):
         self._served(found if count else 0, worth, context)
         return picked
 
+    @property
+    def ranks_by_cells(self) -> bool:
+        """Whether a ranking looks at the best items alone, not at all of them."""
+        return self._merges
+
     def pick_places(self, k: int, *, seed: int) -> Slots:
         """The k best items by their places: that of the i-th item added is i, until one is removed. Counts nothing.
 
@@ -440,7 +446,7 @@ class Pool(Core, Generic[IdT]):
         """K items in uniformly random order instead of the best, and how many were eligible. Changes nothing."""
         answer = self._answer = Answer(k, len(self))
         items = self._store.items
-        slots = np.arange(len(self)) if among is None else np.unique(self._places(among))
+        slots = self._chosen(among)
         slots = slots[items["hidden"][slots] == 0]
         if tags is not None:
             slots = slots[self._tags.having(tags)[items["tags"][slots]]]
