@@ -77,19 +77,20 @@ export class Models {
   draw() {
     for (const model of this.models) {
       const element = [...$("models-body").querySelectorAll("[data-model]")].find((each) => each.dataset.model === model.variant);
-      const rows = model.calibration.filter((row) => row.predicted > 0 && row.observed > 0);
+      const rows = model.calibration.filter((row) => row.predicted > 0);
       if (!element || !rows.length) continue;
-      const ends = [Math.min(...rows.map((row) => Math.min(row.predicted, row.observed))) / 1.5, Math.max(...rows.map((row) => Math.max(row.predicted, row.observed))) * 1.5];
+      const all = rows.flatMap((row) => [row.predicted, row.observed]).filter((rate) => rate > 0);
+      const ends = [Math.min(...all) / 1.5, Math.max(...all) * 1.5];
       const most = Math.max(...rows.map((row) => row.impressions));
       const colour = this.overview.colour[model.variant];
       const traces = [
         { x: ends, y: ends, mode: "lines", line: { color: lineColour(), width: 1, dash: "dot" }, hoverinfo: "skip" },
         {
           x: rows.map((row) => row.predicted),
-          y: rows.map((row) => row.observed),
+          y: rows.map((row) => Math.max(row.observed, ends[0])), // of a class without rewards the interval begins at the edge
           mode: "markers",
           marker: { color: colour, size: rows.map((row) => 5 + 9 * Math.sqrt(row.impressions / most)) },
-          error_y: { type: "data", symmetric: false, array: rows.map((row) => row.high - row.observed), arrayminus: rows.map((row) => row.observed - row.low), color: colour, thickness: 1, width: 0 },
+          error_y: { type: "data", symmetric: false, array: rows.map((row) => row.high - row.observed), arrayminus: rows.map((row) => Math.max(0, row.observed - Math.max(row.low, ends[0]))), color: colour, thickness: 1, width: 0 },
           text: rows.map((row) => `predicted ${percent(row.predicted)}, observed ${percent(row.observed)}<br>${count(row.impressions)} impressions`),
           hoverinfo: "text",
         },
