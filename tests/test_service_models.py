@@ -417,7 +417,7 @@ def test_a_variant_with_a_model_over_http(served: Served) -> None:
 
 
 def test_classes_of_predictions_of_which_little_is_known_are_joined() -> None:
-    """A lucky click among a few impressions, predicted to be next to none, was a point of its own at the page's edge."""
+    """A lucky click among a few impressions, predicted to earn none, was a point of its own at the edge."""
     table = [[0.002, 100.0, 1.0], [3.0, 1000.0, 12.0], [4.0, 800.0, 6.0], [20.0, 900.0, 19.0], [0.6, 1.0, 1.0]]
     assert joined(table) == [[pytest.approx(7.002), 1900.0, 19.0], [20.6, 901.0, 20.0]]
     assert joined(table[:2]) == [[pytest.approx(3.002), 1100.0, 13.0]]

@@ -100,7 +100,7 @@ def _calibration(model: Modelled) -> list[dict[str, float]]:
 
 
 def joined(table: list[list[float]]) -> list[list[float]]:
-    """Classes of (sum of predictions, impressions, rewards), where those of which little is known are one with the next.
+    """Classes of (sum of predictions, impressions, rewards), of which small ones are one with the next.
 
     What is left over at the end goes to the class before; nothing is listed where there are few impressions in all.
     """
