@@ -203,7 +203,8 @@ def install() -> None:
         (PEERS / "ready").touch()
 
 
-Clicks = dict[tuple[str, str], npt.NDArray[np.float64]]
+Floats = npt.NDArray[np.float64]
+Clicks = dict[tuple[str, str], Floats]
 """By problem and contender: a row a run, a column a mark."""
 
 
@@ -286,17 +287,27 @@ def spelled(milliseconds: float) -> str:
     return f"{milliseconds:.3g} ms" if milliseconds < 1e3 else f"{milliseconds / 1e3:.3g} s"
 
 
-def compared(ours: list[float], theirs: list[float]) -> str:
-    """A ratio with its interval; of one run without."""
-    if len(ours) == 1:
-        return f"{ours[0] / theirs[0]:.2f}"
-    value, low, high = paired_ratio(ours, theirs)
-    return f"{value:.2f} ({low:.2f} … {high:.2f})"
+class Lead(NamedTuple):
+    """Our clicks over somebody's, with an interval; of one run there is none."""
+
+    ratio: float
+    low: float = -np.inf
+    high: float = np.inf
+
+    @classmethod
+    def of(cls, ours: Floats, theirs: Floats) -> Lead:
+        """Of paired runs."""
+        if ours.size == 1:
+            return cls(float(ours[0] / theirs[0]))
+        return cls(*paired_ratio(ours.tolist(), theirs.tolist()))
+
+    def __str__(self) -> str:
+        return f"{self.ratio:.2f}" + (f" ({self.low:.2f} … {self.high:.2f})" if np.isfinite(self.low) else "")
 
 
 def report_clicks(found: Clicks, results: Results) -> None:
-    """A table for each problem, and the least lead over anybody, at every checkpoint: the first is page 100."""
-    leads: list[tuple[float, str]] = []
+    """A table for each problem, and the least lead over another library at every checkpoint: the first is page 100."""
+    leads: dict[tuple[str, int, str], Lead] = {}
     pairs = ahead = 0
     panels: list[figures.SharePanel] = []
     for spec in OURS:
@@ -308,12 +319,11 @@ def report_clicks(found: Clicks, results: Results) -> None:
             cells = [f"{value:,.0f}" for value in theirs.mean(axis=0)]
             ratio = ""
             if name not in (OURS[spec], "oracle"):
-                ratio = compared(ours[:, -1].tolist(), theirs[:, -1].tolist())
+                ratio = str(Lead.of(ours[:, -1], theirs[:, -1]))
             if name in PEER_KINDS:
-                ratios = (ours.mean(axis=0) / theirs.mean(axis=0)).tolist()
-                pairs, ahead = pairs + 1, ahead + (min(ratios) > 1)
-                places = (f"{name} on {spec} at {mark:,} pages" for mark in marks(spec))
-                leads += zip(ratios, places, strict=True)
+                each = {mark: Lead.of(ours[:, j], theirs[:, j]) for j, mark in enumerate(marks(spec))}
+                pairs, ahead = pairs + 1, ahead + all(lead.ratio > 1 for lead in each.values())
+                leads |= {(spec, mark, name): lead for mark, lead in each.items()}
             shown = f"`{name}`" if name not in PEER_KINDS and name != "oracle" else name
             rows.append((f"**{shown}**" if name == OURS[spec] else shown, *cells, ratio))
         lines = {
@@ -327,15 +337,26 @@ def report_clicks(found: Clicks, results: Results) -> None:
         results.table(title(spec), columns, rows)
     drawn = {"of": "the oracle's", "first": MODEL, "columns": 2, "traffic": "pages"}
     results.picture("contextual", "draw_shares", panels=panels, **drawn)
-    behind = sorted(each for each in leads if each[0] <= 1)
-    console.print(f"Ahead at every checkpoint: {ahead} of {pairs} (data set × peer); behind at:")
-    for value, where in behind or sorted(leads)[:6]:
-        console.print(f"{value:.3f} {where}")
+    rows = []
+    for spec in OURS:
+        for mark in marks(spec):
+            lead, name = min((lead, name) for (*place, name), lead in leads.items() if place == [spec, mark])
+            rows.append((title(spec).replace("_", ", "), f"{mark:,}", name, str(lead)))
+    columns = ("", "pages", "the closest other library", "ours ÷ its clicks")
+    show("At every checkpoint", columns, rows)
+    results.table("closest", columns, rows)
     results.value("pairs", pairs)
     results.value("ahead", ahead)
     results.value("checkpoints", len(leads))
-    results.value("checkpoints_ahead", len(leads) - len(behind))
-    results.value("behind", "; ".join(f"{where} ({value:.2f})" for value, where in behind) or "none")
+    results.value("checkpoints_ahead", sum(lead.ratio > 1 for lead in leads.values()))
+    results.value("checkpoints_certain", sum(lead.low > 1 for lead in leads.values()))
+    lost = sorted((lead, name, spec, mark) for (spec, mark, name), lead in leads.items() if lead.high < 1)
+    results.value("checkpoints_lost", len(lost))
+    said = "; ".join(f"{name} on {title(spec)} at {mark:,} pages ({lead.ratio:.2f})" for lead, name, spec, mark in lost)
+    results.value("lost", said or "none")
+    console.print(
+        f"Ahead at every checkpoint: {ahead} of {pairs} (data set × peer); certainly behind at: {said or 'none'}"
+    )
 
 
 def report_times(results: Results, ours: Sequence[str]) -> None:

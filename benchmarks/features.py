@@ -121,7 +121,7 @@ def play_recorded(results: Results, data: Path, seeds: int) -> None:
         site = Site(1000, slots=4, batch=5, arrivals=130, day=day)
         end = (len(rates) - 1000) // 130 * day
         found = {name: [earned(site, rates, [end], seed, **k)[0] for seed in range(seeds)] for name, k in known.items()}
-        rows += _rows(results, f"upworthy_{each}", f"Upworthy, {each}", found)
+        rows += _rows(f"Upworthy, {each}", found)
     problem = load_problem("coat", data)
     good = np.nanmean(np.where(np.isnan(problem.rates), np.nan, problem.rates), axis=0)
     coats = [dict(each) for each in problem.features]
@@ -132,18 +132,18 @@ def play_recorded(results: Results, data: Path, seeds: int) -> None:
             name: [earned(site, good, last, seed, **k)[0] for seed in range(4 * seeds)]
             for name, k in (("none", {}), ("features", {"features": coats}))
         }
-        rows += _rows(results, f"coat_{each}", f"Coat, {each}", found)
+        rows += _rows(f"Coat, {each}", found)
+    results.value("seeds", seeds)
     results.table("recorded", ["site, impressions per item", "known", "clicks", "ratio"], rows)
 
 
-def _rows(results: Results, key: str, what: str, found: dict[str, list[float]]) -> list[list[str]]:
+def _rows(what: str, found: dict[str, list[float]]) -> list[list[str]]:
     rows = []
     for name, values in found.items():
         ratio, low, high = paired_ratio(values, found["none"])
         shown = "" if name == "none" else f"{ratio:.2f} ({low:.2f} … {high:.2f})"
         rows.append([what, name, f"{np.mean(values):,.0f}", shown])
         print(*rows[-1], flush=True)
-        results.value(f"{key}_{name.replace(' ', '_')}", ratio, digits=2)
     return rows
 
 

@@ -68,19 +68,34 @@ def product(x: Any) -> Any:
     return np.argpartition(x @ np.ones(COLUMNS, np.float32), -20)[-20:]
 
 
+def reading(size: int) -> float:
+    """Seconds in which NumPy reads as much memory as the features of so many items take, once."""
+    memory = np.ones((size, COLUMNS + 1), np.float32)
+    ones = np.ones(COLUMNS + 1, np.float32)
+    return fastest(lambda: memory @ ones, seconds=0.5)
+
+
 def speed(sizes: list[int], results: Results) -> None:
     for size, name in zip(sizes, ("ten_thousand", "million"), strict=False):
         pool, x = large(size)
         ranking = functools.partial(pool.rank, 20, context={"group": "a"})
         scanning = functools.partial(product, x)
-        rank, scan = np.inf, np.inf
+        rank, scan, read = np.inf, np.inf, np.inf
         for _ in range(4):  # in turns, so that a noisy moment is not one's own
             rank, scan = min(rank, fastest(ranking, seconds=0.5)), min(scan, fastest(scanning, seconds=0.5))
+            read = min(read, reading(size))
         full = pool.rank(20, context={"group": "a"}, among=np.arange(size)) if size <= 10_000 else None
         assert full is None or full == pool.rank(20, context={"group": "a"})
-        print(f"{size:9,} items: rank(20) {1e3 * rank:7.2f} ms, product and partition by NumPy {1e3 * scan:7.2f} ms")
+        print(
+            f"{size:9,} items: rank(20) {1e3 * rank:7.2f} ms, product and partition by NumPy {1e3 * scan:7.2f} ms, "
+            f"features read once {1e3 * read:7.2f} ms"
+        )
         results.value(f"rank_{name}", 1e3 * rank, "ms", 2)
         results.value(f"scan_{name}", 1e3 * scan, "ms", 2)
+        if name == "million":
+            results.value("floor_bytes", 4 * size * (COLUMNS + 1) / 1e6, "MB")
+            results.value("floor", 1e3 * read, "ms", 2)
+            results.value("floor_ratio", rank / read, "times", 1)
     posterior = Regression(models.get("logistic", learn=False))
     posterior.add(100, [{f"f{j}": float((i * j) % 11) for j in range(7)} for i in range(100)])
     for j in range(14):

@@ -229,7 +229,7 @@ def main() -> None:
             ]
         )
         print(*rows[-1], sep="   ", flush=True)
-        if true > 2 * true_error:
+        if eta:
             results.value(f"recovered_{eta:g}".replace(".", "_"), learned / true, digits=2)
     columns = ["η", "clicks, each counts one", "true curve", "learned curve", "runs that used one", "from page"]
     results.table("gains", columns, rows)

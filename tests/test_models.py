@@ -330,8 +330,8 @@ def test_one_hot_features_with_pseudo_counts_are_todays_index() -> None:
             pool.record(i, impressions=1, rewards=y)
     assert plain.prior == modelled.prior
     np.testing.assert_allclose(modelled.scores(np.arange(50)), plain.scores(np.arange(50)), rtol=4e-16)
-    one_hot = Regression(models.get("linear(strength=1e15, mean=0, scale=0.2, learn=false)", item_columns=100))
-    one_hot.add(50, [{"id": f"item{j}"} for j in range(50)])
+    one_hot = Regression(models.get("linear(strength=1e300, mean=0, scale=0.2, learn=false)", item_columns=100))
+    one_hot.add(50, [{"id": f"item{j}"} for j in range(50)])  # and no level of its own
     nobody, (n, s) = one_hot.context({}), (np.zeros(50), np.zeros(50))
     for _ in range(300):
         i, y = int(rng.integers(50)), float(rng.random() < 0.3)
@@ -339,8 +339,10 @@ def test_one_hot_features_with_pseudo_counts_are_todays_index() -> None:
         n[i] += 1.0
         s[i] += y
     means, pulls = one_hot.predict({})
-    np.testing.assert_allclose(means, s / (n + 25.0), rtol=1e-9, atol=1e-12)
-    np.testing.assert_allclose(pulls, n + 25.0, rtol=1e-9)
+    np.testing.assert_allclose(pulls, n + 25.0, rtol=1e-15)
+    for spec in ("hellinger-ucb", "kl-ucb", "ucb1"):
+        index, todays = (policy(spec).index(*counts, t=300) for counts in ((means * pulls, pulls), (s, n + 25.0)))
+        np.testing.assert_allclose(index, todays, rtol=1e-15)
 
 
 def _ridge(x: Any, y: Any, spread: float) -> tuple[Any, Any]:

@@ -35,7 +35,7 @@ from hellinger.ledger.recovery import SLACK, check, compact, differences, fold, 
 from hellinger.ledger.snapshot import _blocks, decode, encode
 from hellinger.models import regression
 from hellinger.policies import Prior
-from hellinger.serve.learned import learned
+from hellinger.serve.learned import joined, learned
 from hellinger.store import open_store
 from ledger_model import START, Log
 from lives import Copy, next_ranking
@@ -414,6 +414,14 @@ def test_a_variant_with_a_model_over_http(served: Served) -> None:
         assert {row["context"]["likes"] for row in client.export()} == {"s", "a"}
         refused = http.post("/v1/experiments/main/phases", json={"variants": {"x": "ucb1(model=nothing)"}})
         assert (refused.status_code, "unknown model 'nothing'" in refused.text) == (422, True)
+
+
+def test_classes_of_predictions_of_which_little_is_known_are_joined() -> None:
+    """A lucky click among a few impressions, predicted to earn none, was a point of its own at the edge."""
+    table = [[0.002, 100.0, 1.0], [3.0, 1000.0, 12.0], [4.0, 800.0, 6.0], [20.0, 900.0, 19.0], [0.6, 1.0, 1.0]]
+    assert joined(table) == [[pytest.approx(7.002), 1900.0, 19.0], [20.6, 901.0, 20.0]]
+    assert joined(table[:2]) == [[pytest.approx(3.002), 1100.0, 13.0]]
+    assert joined([[0.5, 19.0, 1.0]]) == joined([]) == []
 
 
 def test_learning_from_all_after_learning_from_its_own() -> None:

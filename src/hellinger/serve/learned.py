@@ -11,12 +11,14 @@ from hellinger.models import Encoder
 from hellinger.policies import Prior
 from hellinger.serve.listing import intervals
 
-__all__ = ["EFFECTS", "learned"]
+__all__ = ["EFFECTS", "joined", "learned"]
 
 EFFECTS = 40
 """Effects that are listed, the surest first."""
 FEW = 20
 """Impressions below which a class of predictions is not listed."""
+_EXPECTED = 5.0
+"""Rewards that are predicted of a class, at least: of fewer no rate can be told, and classes are joined until then."""
 _SURE = 1.96
 """Standard deviations to either end of a 95 % interval."""
 
@@ -89,9 +91,28 @@ def _columns(encoder: Encoder) -> dict[str, Any]:
 
 def _calibration(model: Modelled) -> list[dict[str, float]]:
     """Predictions and what came of them, by classes of predictions, the smallest first."""
-    rows = [(m, n, min(s, n)) for m, n, s in model.calibration.table.tolist() if n >= FEW]
+    rows = [(m, n, min(s, n)) for m, n, s in joined(model.calibration.table.tolist())]
     ends = intervals([(n, s) for _, n, s in rows])
     return [
         {"predicted": m / n, "observed": s / n, "low": low, "high": high, "impressions": n}
         for (m, n, s), (low, high) in zip(rows, ends, strict=True)
     ]
+
+
+def joined(table: list[list[float]]) -> list[list[float]]:
+    """Classes of (sum of predictions, impressions, rewards), of which small ones are one with the next.
+
+    What is left over at the end goes to the class before; nothing is listed where there are few impressions in all.
+    """
+    rows: list[list[float]] = []
+    rest = [0.0, 0.0, 0.0]
+    for each in table:
+        rest = [a + b for a, b in zip(rest, each, strict=True)]
+        if rest[0] >= _EXPECTED and rest[1] >= FEW:
+            rows.append(rest)
+            rest = [0.0, 0.0, 0.0]
+    if rows:
+        rows[-1] = [a + b for a, b in zip(rows[-1], rest, strict=True)]
+    elif rest[1] >= FEW:
+        rows.append(rest)
+    return rows

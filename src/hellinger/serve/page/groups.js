@@ -42,7 +42,7 @@ export class Groups {
         h("th", { scope: "row", role: "rowheader" }, name),
         cell("Rate", times(effect), "num strong"),
         h("td", { role: "cell", class: "band", "data-label": "95 % interval" }, interval(log(Math.max(low, 1e-9)), log(high), log(effect), scale, { colour, zero: 0 }), h("span", { class: "ends" }, `${times(low)} to ${times(high)}`)),
-        cell("Impressions", count(impressions), "num"),
+        cell("Impressions", count(Math.round(impressions)), "num"),
         cell("Items", count(items), "num"),
       );
     };

@@ -69,7 +69,7 @@ export class Models {
               ),
             )
           : h("p", { class: "note" }, "Neither items nor contexts had features yet."),
-        h("div", { class: "chart", role: "img", "aria-label": `Predicted and observed rates of ${label(model.variant)}: ${words(model)}`, "data-model": model.variant }),
+        h("div", { class: "chart square", role: "img", "aria-label": `Predicted and observed rates of ${label(model.variant)}: ${words(model)}`, "data-model": model.variant }),
       ),
     );
   }
@@ -77,25 +77,27 @@ export class Models {
   draw() {
     for (const model of this.models) {
       const element = [...$("models-body").querySelectorAll("[data-model]")].find((each) => each.dataset.model === model.variant);
-      const rows = model.calibration.filter((row) => row.predicted > 0 && row.observed > 0);
+      const rows = model.calibration.filter((row) => row.predicted > 0).map((row) => ({ ...row, ...inPercent(row) }));
       if (!element || !rows.length) continue;
-      const ends = [Math.min(...rows.map((row) => Math.min(row.predicted, row.observed))) / 1.5, Math.max(...rows.map((row) => Math.max(row.predicted, row.observed))) * 1.5];
+      const all = rows.flatMap((row) => [row.predicted, row.observed]).filter((rate) => rate > 0);
+      const ends = [Math.min(...all) / 1.5, Math.max(...all) * 1.5];
       const most = Math.max(...rows.map((row) => row.impressions));
       const colour = this.overview.colour[model.variant];
       const traces = [
         { x: ends, y: ends, mode: "lines", line: { color: lineColour(), width: 1, dash: "dot" }, hoverinfo: "skip" },
         {
           x: rows.map((row) => row.predicted),
-          y: rows.map((row) => row.observed),
+          y: rows.map((row) => Math.max(row.observed, ends[0])), // of a class without rewards the interval begins at the edge
           mode: "markers",
           marker: { color: colour, size: rows.map((row) => 5 + 9 * Math.sqrt(row.impressions / most)) },
-          error_y: { type: "data", symmetric: false, array: rows.map((row) => row.high - row.observed), arrayminus: rows.map((row) => row.observed - row.low), color: colour, thickness: 1, width: 0 },
-          text: rows.map((row) => `predicted ${percent(row.predicted)}, observed ${percent(row.observed)}<br>${count(row.impressions)} impressions`),
+          error_y: { type: "data", symmetric: false, array: rows.map((row) => row.high - row.observed), arrayminus: rows.map((row) => Math.max(0, row.observed - Math.max(row.low, ends[0]))), color: colour, thickness: 1, width: 0 },
+          text: rows.map((row) => `predicted ${percent(row.predicted / 100)}, observed ${percent(row.observed / 100)}<br>${count(row.impressions)} impressions`),
           hoverinfo: "text",
         },
       ];
-      const axis = { type: "log", tickformat: ".2~%", tickformatstops: [], range: ends.map(Math.log10), nticks: 5 };
-      draw(element, traces, { x: { ...axis, title: { text: "predicted", font: { size: 12 } } }, y: { ...axis, title: { text: "observed", font: { size: 12 } } }, hovermode: "closest", margin: { l: 60, b: 44 } });
+      const axis = { type: "log", tickmode: "array", ...ticks(ends), tickformatstops: [], range: ends.map(Math.log10) };
+      const title = (text) => ({ text, font: { size: 12 }, standoff: 10 });
+      draw(element, traces, { x: { ...axis, title: title("predicted") }, y: { ...axis, title: title("observed") }, hovermode: "closest", margin: { l: 64, b: 48 } });
     }
   }
 }
@@ -106,6 +108,18 @@ function leftOut(model) {
   if (!sides.length) return null;
   const said = sides.map(([whose, side]) => `All ${side.most} columns for ${whose} are in use (${side.used}); nothing is learned of ${side.left_out.join(", ")}${side.left_out.length >= 20 ? " and others" : ""}.`);
   return h("p", { class: "note" }, said.join(" "));
+}
+
+/** A class of predictions with its rates in per cent, as axes write them. */
+const inPercent = ({ predicted, observed, low, high }) => ({ predicted: 100 * predicted, observed: 100 * observed, low: 100 * low, high: 100 * high });
+
+/** Marks of a logarithmic axis of per cent: 1, 2, 5, 10 …, or the powers of ten where these are enough. */
+function ticks([from, to]) {
+  const steps = to / from > 1000 ? [1] : [1, 2, 5];
+  const first = Math.floor(Math.log10(from));
+  const powers = Array.from({ length: Math.ceil(Math.log10(to)) - first + 1 }, (_, j) => first + j);
+  const tickvals = powers.flatMap((power) => steps.map((step) => step * 10 ** power)).filter((at) => at >= from && at <= to);
+  return { tickvals, ticktext: tickvals.map((at) => `${Number(at.toPrecision(1))} %`) };
 }
 
 /** The picture in words. */
