@@ -135,6 +135,8 @@ class Live:
         self.best = BestItems(lambda: service.desk.ledger, window=service.desk.window, at=now())
         self.reading = asyncio.Lock()
         """Locked by whoever reads much of the log for the page: one at a time."""
+        self.listing = asyncio.Lock()
+        """Locked by whoever lists items: of a million each takes a thread, memory and a share of the loop."""
         self._ended = False
         self._listeners: set[Listener] = set()
         self._samples: deque[_Sample] = deque([self._sample()], maxlen=MINUTE + 1)
