@@ -40,17 +40,18 @@ def start(
 
 
 def _watch(process: subprocess.Popen[bytes]) -> None:
-    """Give the process a low priority instead of none for as long as it gets nowhere.
+    """Give the process a low priority instead of none once it gets nowhere, for as long as processors are busy.
 
     One that waits for something else, as an export does for its reader, needs none.
     """
+    starved = False
     with suppress(OSError):  # it has ended, or may not have more
         begun, before = time.monotonic(), _times(process.pid)
         while process.poll() is None:
             time.sleep(LOOK)
             now, times = time.monotonic(), _times(process.pid)
             used, waited = (after - first for after, first in zip(times, before, strict=True))
-            starved = used < SHARE * (now - begun) and waited > (now - begun) / 2
+            starved = waited > (now - begun) / 2 and (starved or used < SHARE * (now - begun))
             how = os.SCHED_OTHER if starved else os.SCHED_IDLE
             for thread in Path(f"/proc/{process.pid}/task").iterdir():  # each has a priority of its own
                 os.sched_setscheduler(int(thread.name), how, os.sched_param(0))
