@@ -175,9 +175,6 @@ class Calls:
             Call("POST /v1/items, unchanged", many, self._add),
             Call("POST /v1/items, one more tag", many, self._add, self._tag),
             Call("POST /v1/items, groups and features", many, self._add, self._describe_new),
-            Call(
-                "60,000 new items, then a variant seldom asked", "6 × 10,000", self._add_much, self._prepare_rare
-            )._replace(tidy=self._end),
             Call("POST /v1/rank, with a context", "200 rankings", self._rank_in_context),
             Call("POST /v1/rank, by a model", "200 rankings", self._rank_by_model, self._start_model)._replace(
                 tidy=self._end
@@ -198,7 +195,10 @@ class Calls:
             ),
             Call("POST /v1/experiments/main/phases", "other weights", self._change_weights),
             Call("hellinger snapshot", whole, self._snapshot),
-            Call("all items expire together", f"{self._items:,} items", self._wait_for_all, self._expire_all, True),
+            Call(
+                "60,000 new items, then a variant seldom asked", "6 × 10,000", self._add_much, self._prepare_rare
+            )._replace(tidy=self._end),
+            Call("all items expire together", "the whole catalogue", self._wait_for_all, self._expire_all, True),
         ]
 
     def fill(self, rankings: int) -> None:
@@ -366,7 +366,7 @@ class Calls:
         time.sleep(max(0.0, self._expire_at - time.time()) + 3.0)
 
     def _expire_all(self) -> None:
-        at = self._expiry(15.0 + self._items / 5_000)
+        at = self._expiry(15.0 + (self._items + 10_000 * len(self._made)) / 10_000)
         for start in range(0, self._items, 10_000):
             numbers = range(start, min(self._items, start + 10_000))
             self._post("/v1/items", items=[_item(n) | {"expires_at": at} for n in numbers])
