@@ -60,16 +60,18 @@ def read(path):
     with httpx.stream("GET", f"http://127.0.0.1:{sys.argv[1]}{path}", timeout=None) as answer:
         for _ in answer.iter_raw():
             pass
-threading.Thread(target=read, args=["/v1/stream"], daemon=True).start()
+if sys.argv[2] == "page":
+    threading.Thread(target=read, args=["/v1/stream"], daemon=True).start()
 while True:
     read("/v1/export?format=parquet")
 """
-"""A page that is open, and one export after the other."""
+"""One export after the other, and a page that is open."""
 
 
 @contextlib.contextmanager
-def beside(port: int) -> Iterator[None]:
-    process = subprocess.Popen([sys.executable, "-c", BESIDE, str(port)], stderr=subprocess.DEVNULL)
+def beside(port: int, *, page: bool = True) -> Iterator[None]:
+    command = [sys.executable, "-c", BESIDE, str(port), "page" if page else ""]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     try:
         yield
     finally:
@@ -149,6 +151,26 @@ def rankings(port: int, process: subprocess.Popen[bytes], folder: Path, seconds:
         busy = [_at_half(port, "/v1/rank", body).percentile(99) for _ in range(SPELLS)]
     _tell("beside an export and a page", busy)
     results.value("good_beside", sum(p99 < 10 for p99 in busy))
+    ratio = export_ratio(port, body)
+    met = "[green]met[/]" if ratio <= 1.2 else "[red]missed[/]"
+    console.print(f"  median ranking beside an export ÷ without, at one rate: {ratio:.2f}× (target ≤ 1.2) {met}")
+    results.value("export_median_ratio", ratio, "times", 2)
+
+
+def export_ratio(port: int, body: bytes) -> float:
+    """Median time of a ranking beside one export after the other to that without, turn about at one rate."""
+    rate = drive(port, "/v1/rank", lambda: body, seconds=1.0, connections=CONNECTIONS).rate / 2
+
+    def median() -> float:
+        return drive(port, "/v1/rank", lambda: body, seconds=2.0, rate=rate, connections=CONNECTIONS).percentile(50)
+
+    ratios = []
+    for _ in range(SPELLS):
+        alone = median()
+        with beside(port, page=False):
+            time.sleep(1.0)  # until the export is under way
+            ratios.append(median() / alone)
+    return float(np.median(ratios))
 
 
 def in_context(size: int, results: Results) -> None:

@@ -140,9 +140,12 @@ def main() -> None:
             pair = named["PostgreSQL, 2 copies"]
             own, others = turn(pair, pair.ports[:1], options.seconds).cost
             idle.append(others / own)
+    rows = []
     for name, spells in turns.items():
         cost = median([sum(each.cost) for each in spells])
-        console.print(f"{name}: {median([each.rate for each in spells]):,.0f} rankings/s, {cost * 1e6:.0f} µs each")
+        rate = median([each.rate for each in spells])
+        console.print(f"{name}: {rate:,.0f} rankings/s, {cost * 1e6:.0f} µs each")
+        rows.append([name, f"{rate:,.0f}", f"{cost * 1e6:.0f} µs"])
     ratio = median(idle)
     met = "[green]met[/]" if ratio <= TARGET else "[red]missed[/]"
     console.print(f"an event of another copy ÷ an own ranking, idle otherwise: {ratio:.3f} (target ≤ {TARGET}) {met}")
@@ -163,6 +166,7 @@ def main() -> None:
         console.print(f"rankings a second, {several} ÷ {one}: {ratio:.2f}×")
         if one == "SQLite, 1 worker":
             results.value("two_workers" if several == "SQLite, 2 workers" else "two_services", ratio, "times", 2)
+    results.table("rates", ["processes", "rankings a second", "processor time of each, in all"], rows)
     results.write()
 
 

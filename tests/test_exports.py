@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import os
 import random
@@ -12,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -25,7 +27,9 @@ from hellinger import cli
 from hellinger.engine import background
 from hellinger.events import Event
 from hellinger.serve import export
-from hellinger.serve.exports import PART, Exports
+from hellinger.serve import exports as exports_module
+from hellinger.serve.exports import PART, Exports, Streamed
+from hellinger.serve.keys import Keys, new_key, revoke_key
 from hellinger.store import Store, StoreUnavailableError, open_store
 
 START = 1_700_000_000_000
@@ -131,6 +135,88 @@ def test_an_export_that_cannot_begin_is_unavailable(
     assert (answer.status_code, answer.json()["error"]["code"]) == (503, "unavailable")
     assert str(tmp_path) not in answer.text
     assert not len(exports_of(service))
+
+
+def test_a_revoked_key_ends_its_export(tmp_path: Path) -> None:
+    file = tmp_path / "keys.toml"
+    tokens = {name: new_key(file, name=name, role="read")[0] for name in ("ann", "bob")}
+    ann, bob = ({"Authorization": f"Bearer {tokens[name]}"} for name in ("ann", "bob"))
+    flags = ("--database", filled(tmp_path), "--keys-file", "keys.toml")
+    with running.serving(tmp_path, *flags) as service, httpx.Client(base_url=service.url, timeout=60) as client:
+        with client.stream("GET", "/v1/export", headers=ann) as answer:
+            parts = answer.iter_raw(1000)
+            next(parts)
+            assert client.get("/v1/export", headers=bob).status_code == 429
+            revoke_key(file, "ann")
+            # though the client takes nothing
+            until(lambda: "its key is no longer in force" in (tmp_path / "serve.log").read_text())
+            with pytest.raises(httpx.RemoteProtocolError):
+                for _ in parts:
+                    pass
+        assert client.get("/v1/export", headers=ann).status_code == 401
+
+
+def test_one_look_at_the_keys_ends_an_export(tmp_path: Path) -> None:
+    file = tmp_path / "keys.toml"
+    for name in ("ann", "bob"):
+        new_key(file, name=name, role="read")
+    keys = Keys(file=file)
+    settings = served.settings_of(tmp_path, database=filled(tmp_path), max_exports=3)
+
+    async def story() -> None:
+        exports = Exports(settings, keys)
+        async with (
+            exports.export("jsonl", None, None, caller="ann") as one,
+            exports.export("jsonl", None, None, caller="bob") as other,
+            exports.export("jsonl", None, None) as nobodys,
+        ):
+            revoke_key(file, "ann")
+            keys.refresh()
+            exports.dismiss()
+            assert await one.end() == -signal.SIGKILL
+            assert one.failure() == "the export was broken off: its key is no longer in force"
+            assert [each.process.poll() for each in (other, nobodys)] == [None, None]
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(("seconds", "parts"), [(1.0, 200), (3.0, 200), (5.0, 61), (10.0, 31)])
+def test_a_client_that_takes_little_is_let_go(
+    seconds: float, parts: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that needs so many seconds for a part, after as many parts as take five minutes; not one that is faster."""
+    clock = [0.0]
+    monkeypatch.setattr(exports_module, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+
+    class Endless:
+        def __init__(self) -> None:
+            self.rows = self
+            self.left = 200
+            self.why = ""
+            self.taking = None
+
+        async def read(self, size: int) -> bytes:
+            self.left -= 1
+            return bytes(size) if self.left >= 0 else b""
+
+        def break_off(self, why: str) -> None:
+            self.why = why
+
+    async def story() -> None:
+        sent = 0
+
+        async def send(message: Any) -> None:
+            nonlocal sent
+            if message["type"] == "http.response.body":
+                sent += 1
+                clock[0] += seconds
+
+        export: Any = Endless()
+        assert await Streamed(Exports(served.settings_of(tmp_path)), "jsonl", None, None)._send_rows(export, send)
+        assert sent == parts
+        assert export.why == ("" if parts == 200 else "the client takes less than 16 KiB a second")
+
+    asyncio.run(story())
 
 
 def test_times_long_ago_and_far_ahead(service: served.Served) -> None:
@@ -273,13 +359,37 @@ def test_a_store_that_fails(form: export.Format, good: int, tmp_path: Path, monk
     assert good or not out.getvalue()
 
 
-def test_a_process_beside_the_service_is_not_starved() -> None:
+def test_a_process_beside_the_service_is_not_starved(monkeypatch: pytest.MonkeyPatch) -> None:
     """It has what processors have to spare; where that is nothing, a low priority."""
-    with background.start([sys.executable, "-c", "import time; time.sleep(60)"], "sqlite:///none.db") as process:
+    monkeypatch.setattr(background, "LOOK", 0.05)
+    looks = [0]
+
+    def waits_for_nothing(_: int) -> list[float]:
+        looks[0] += 1
+        return [0.0, 0.0]
+
+    monkeypatch.setattr(background, "_times", waits_for_nothing)
+    waiting = "import threading, time; threading.Thread(target=time.sleep, args=[60]).start(); time.sleep(60)"
+    with background.start([sys.executable, "-c", waiting], "sqlite:///none.db") as process:
         try:
-            assert os.sched_getscheduler(process.pid) == os.SCHED_IDLE
-            until(lambda: os.sched_getscheduler(process.pid) == os.SCHED_OTHER)
-            lower = os.getpriority(os.PRIO_PROCESS, 0) + background.NICE
-            until(lambda: os.getpriority(os.PRIO_PROCESS, process.pid) == lower)
+            until(lambda: len(threads_of(process.pid)) == 2)
+            until(lambda: looks[0] > 3)
+            assert set(threads_of(process.pid)) == {os.SCHED_IDLE}  # it waits for something else: its reader, perhaps
+            monkeypatch.setattr(background, "_times", lambda _: [0.0, time.monotonic()])
+            until(lambda: set(threads_of(process.pid)) == {os.SCHED_OTHER})
+            assert os.getpriority(os.PRIO_PROCESS, process.pid) == os.getpriority(os.PRIO_PROCESS, 0) + background.NICE
+            monkeypatch.setattr(background, "_times", waits_for_nothing)
+            until(lambda: set(threads_of(process.pid)) == {os.SCHED_IDLE})
         finally:
             process.kill()
+
+
+def threads_of(pid: int) -> list[int]:
+    """How each thread of a process is scheduled."""
+    return [os.sched_getscheduler(int(thread.name)) for thread in Path(f"/proc/{pid}/task").iterdir()]
+
+
+def test_how_long_a_process_waited_for_a_processor_is_known() -> None:
+    used, waited = background._times(os.getpid())
+    assert used > 0
+    assert waited > 0

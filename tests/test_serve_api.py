@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import itertools
 import json
 import math
+import threading
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,6 +26,7 @@ from hellinger.engine.settings import Settings
 from hellinger.events import now as really_now
 from hellinger.ledger.modelled import read_features
 from hellinger.models.encoder import MOST_KEYS
+from hellinger.serve import listing
 from hellinger.serve.answers import ApiError
 from hellinger.serve.export import SCHEMA
 from hellinger.serve.models import NewItemBody
@@ -863,6 +866,62 @@ def test_a_service_that_remembers_no_ranking(tmp_path: Path) -> None:
         assert len(api.service.desk.ledger.requests) <= 8
     with running(tmp_path, request_cache=1) as api:
         assert [api.item(item)["rewards"] for item in "ab"] == [4, 4]
+
+
+def test_feedback_recalls_its_ranking_while_many_list_items(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    go, sizes = threading.Event(), itertools.count(1)
+    under_way, most = [0], [0]
+    ordered = listing._ordered
+
+    def held(*arguments: Any) -> Any:
+        under_way[0] += 1
+        most[0] = max(most[0], under_way[0])
+        assert go.wait(60)
+        under_way[0] -= 1
+        next(sizes)
+        return ordered(*arguments)
+
+    monkeypatch.setattr(listing, "_ordered", held)
+    with running(tmp_path, request_cache=0) as api:
+        api.add("a", "b")
+        made = [api.rank(2)["ranking_id"] for _ in range(3)]
+
+        async def crowd() -> list[int]:
+            lists = [asyncio.create_task(api.client.get("/v1/items")) for _ in range(100)]
+            while not under_way[0]:
+                await asyncio.sleep(0.001)
+            try:
+                for name in made:
+                    assert name not in api.service.desk.ledger.requests
+                    events = {"events": [{"ranking_id": name, "item": "a"}]}
+                    answer = await api.client.post("/v1/feedback", json=events)
+                    assert (answer.status_code, answer.json()["accepted"]) == (200, 1)
+                assert not any(each.done() for each in lists)
+            finally:
+                go.set()
+            return [answer.status_code for answer in await asyncio.gather(*lists)]
+
+        assert api.run(crowd()) == [200] * 100
+    assert (most[0], next(sizes)) == (1, 101)
+
+
+def test_feedback_recalls_its_ranking_while_all_threads_are_busy(tmp_path: Path) -> None:
+    """Those that others wait in: for a process to end, a prior, or what somebody looks at."""
+    go = threading.Event()
+    with running(tmp_path, request_cache=0) as api:
+        api.add("a", "b")
+        name = api.rank(2, {"Idempotency-Key": "k"})["ranking_id"]
+
+        async def occupy() -> list[Any]:
+            return [asyncio.get_running_loop().run_in_executor(None, go.wait, 60) for _ in range(100)]
+
+        busy = api.run(occupy())
+        try:
+            assert api.feedback((name, "a"))["accepted"] == 1
+            assert api.rank(2, {"Idempotency-Key": "k"})["ranking_id"] == name
+            assert not any(each.done() for each in busy)
+        finally:
+            go.set()
 
 
 class Clock:

@@ -8,6 +8,7 @@ import resource
 import socket
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
@@ -331,7 +332,20 @@ def test_a_thousand_connections_and_a_ranking(tmp_path: Path) -> None:
         opened.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
         service = opened.enter_context(running.serving(tmp_path, "--header-seconds", "600"))
         resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 3_000), hard))
+        items = {f"item-{n}" for n in range(500)}
+        added = httpx.post(f"{service.url}/v1/items", json={"items": [{"id": item} for item in items]}, timeout=60)
+        assert added.json()["added"] == 500
         for _ in range(1_200):
             opened.enter_context(closing(Connection(service.url))).send(b"POST /v1/rank HTTP/1.1\r\n")
-        answer = httpx.post(f"{service.url}/v1/rank", json={"k": 1}, timeout=60)
-        assert (answer.status_code, answer.json()["items"]) == (200, [])
+        clients = [opened.enter_context(httpx.Client(base_url=service.url, timeout=60)) for _ in range(8)]
+
+        def rankings(client: httpx.Client) -> list[set[str]]:
+            made = [client.post("/v1/rank", json={"k": 20}) for _ in range(25)]
+            assert {answer.status_code for answer in made} == {200}
+            return [{item["id"] for item in answer.json()["items"]} for answer in made]
+
+        with ThreadPoolExecutor(len(clients)) as threads:
+            made = [shown for part in threads.map(rankings, clients) for shown in part]
+        assert [len(shown & items) for shown in made] == [20] * 200
+        told = clients[0].get("/v1/experiments/main").json()["variants"]
+        assert sum(row["requests"] for row in told) == 200

@@ -28,27 +28,41 @@ def start(
     """Start a command for this database. To be called in a thread: it takes the loop milliseconds otherwise.
 
     The address is in the environment, where its password is not seen by others. Polars has one thread: the other
-    processors are for rankings. Where processors are never idle, the process goes on at a low priority.
+    processors are for rankings. While processors are never idle, the process goes on at a low priority.
     """
     given = {"HELLINGER_DATABASE": database, "POLARS_MAX_THREADS": "1", **environ}
     process = subprocess.Popen(command, env=os.environ | given, stdin=subprocess.DEVNULL, **streams)
     with suppress(OSError, AttributeError):  # from its first moment on: to import everything is much of its work
+        os.setpriority(os.PRIO_PROCESS, process.pid, os.getpriority(os.PRIO_PROCESS, 0) + NICE)
         os.sched_setscheduler(process.pid, os.SCHED_IDLE, os.sched_param(0))
         threading.Thread(target=_watch, args=[process], name="background", daemon=True).start()
     return process
 
 
 def _watch(process: subprocess.Popen[bytes]) -> None:
-    """Give the process a low priority instead of none as soon as it gets nowhere."""
-    begun, before = time.monotonic(), 0.0
-    with suppress(OSError, IndexError, ValueError):  # it has ended, or this system does not say
+    """Give the process a low priority instead of none once it gets nowhere, for as long as processors are busy.
+
+    One that waits for something else, as an export does for its reader, needs none.
+    """
+    starved = False
+    with suppress(OSError):  # it has ended, or may not have more
+        begun, before = time.monotonic(), _times(process.pid)
         while process.poll() is None:
             time.sleep(LOOK)
-            fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
-            used = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-            now = time.monotonic()
-            if used - before < SHARE * (now - begun):
-                os.sched_setscheduler(process.pid, os.SCHED_OTHER, os.sched_param(0))
-                os.setpriority(os.PRIO_PROCESS, process.pid, os.getpriority(os.PRIO_PROCESS, 0) + NICE)
-                return
-            begun, before = now, used
+            now, times = time.monotonic(), _times(process.pid)
+            used, waited = (after - first for after, first in zip(times, before, strict=True))
+            starved = waited > (now - begun) / 2 and (starved or used < SHARE * (now - begun))
+            how = os.SCHED_OTHER if starved else os.SCHED_IDLE
+            for thread in Path(f"/proc/{process.pid}/task").iterdir():  # each has a priority of its own
+                os.sched_setscheduler(int(thread.name), how, os.sched_param(0))
+            begun, before = now, times
+
+
+def _times(pid: int) -> list[float]:
+    """Seconds that a process's threads had a processor, and that they waited for one; none where it is not known."""
+    found = [0.0, 0.0]
+    for thread in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+        with suppress(OSError, ValueError):  # it has ended
+            used, waited, _ = map(int, thread.read_text().split())
+            found = [found[0] + used / 1e9, found[1] + waited / 1e9]
+    return found

@@ -323,6 +323,11 @@ class Pools:
         return sum(derived.behind - derived.touched for derived in self._of.values())
 
     @property
+    def by_segment(self) -> int:
+        """How many of the pools are a segment's own."""
+        return sum(bool(segment) for _, segment in self._of)
+
+    @property
     def stale(self) -> bool:
         """Whether a ranking made now would be by what some pool knew before."""
         return any(derived.behind > derived.urgent for derived in self._of.values())

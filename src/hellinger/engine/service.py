@@ -11,6 +11,7 @@ import re
 import time
 from base64 import urlsafe_b64encode
 from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
@@ -45,6 +46,8 @@ CHORES = 0.25
 """Seconds between two rounds of chores."""
 PATIENCE = 2.0
 """Seconds that a reading of the log may take."""
+RECALLS = 4
+"""Readings at once that rankings and feedback wait for."""
 _REQUEST = re.compile(r"[A-Za-z0-9_-]{22}").fullmatch
 """What every request's name looks like: see ``hellinger.events.new_request``."""
 PART = 1_000
@@ -110,6 +113,8 @@ class Service:
         self.secret = secret
         self.began = time.time()
         self.snapshots = Snapshots(settings, desk.ledger.seq)
+        self._recalls = ThreadPoolExecutor(RECALLS, "recall")
+        """Reads what rankings and feedback wait for: other threads may all be busy with what somebody looks at."""
         self._naming: dict[str, asyncio.Task[dict[str, Any]]] = {}
         """Rankings under way that were asked for by an idempotency key."""
         self._tasks = [
@@ -173,6 +178,7 @@ class Service:
                 log.info("snapshot at event %d", reached)
             except StoreError as error:
                 log.error("no snapshot: %s", error)
+        self._recalls.shutdown(wait=False, cancel_futures=True)
         self.store.close()
         gc.unfreeze()
 
@@ -232,7 +238,7 @@ class Service:
 
     async def _logged(self, name: str) -> dict[str, Any] | None:
         """The ranking that the log has under this name."""
-        for event in await self._ask(self.store.thread, [name]):
+        for event in await self._ask(self._recalls, self.store.thread, [name]):
             if event.kind == "rank":
                 return event.fields
         return None
@@ -287,7 +293,7 @@ class Service:
         try:
             missing = desk.missing(holds)
             if missing:
-                thread = await self._ask(self.store.thread, missing)
+                thread = await self._ask(self._recalls, self.store.thread, missing)
                 if self.desk is not desk:
                     raise NotAppliedError("memory was rebuilt from the log meanwhile; send it again")
                 desk.recall(thread)
@@ -298,12 +304,15 @@ class Service:
             raise
         return self._outcome(sorted_, await written)
 
-    async def _ask(self, read: Callable[..., list[Logged]], *arguments: object) -> list[Logged]:
-        """What the store reads; it is not waited for where it does not answer."""
+    async def _ask(
+        self, threads: Executor | None, read: Callable[..., list[Logged]], *arguments: object
+    ) -> list[Logged]:
+        """What the store reads, in one of these threads; it is not waited for where it does not answer."""
         if self.journal.away:
             raise StoreUnavailableError("the store is away")
         try:
-            return await asyncio.wait_for(asyncio.to_thread(read, *arguments), PATIENCE)
+            reading = asyncio.get_running_loop().run_in_executor(threads, read, *arguments)
+            return await asyncio.wait_for(reading, PATIENCE)
         except TimeoutError:
             raise StoreUnavailableError("the store does not answer") from None
 
@@ -393,7 +402,7 @@ class Service:
         """What was last said of these items, from the log; nothing while the store is away."""
         said = [int(self.desk.ledger.catalogue["said"][slot]) for slot in slots]
         try:
-            found = {event.seq: event.fields for event in await self._ask(self.store.at, said)}
+            found = {event.seq: event.fields for event in await self._ask(None, self.store.at, said)}
         except StoreUnavailableError:
             found = {}
         return [found.get(seq, {}).get("metadata") for seq in said]

@@ -41,8 +41,8 @@ def create_app(settings: Settings, keys: Keys, *, worker: int | None = None, boa
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         service = await Service.start(settings, metrics.engine, worker=worker)
         app.state.service = service
-        app.state.live = Live(service, metrics, keys)
-        app.state.exports = Exports(settings)
+        app.state.exports = Exports(settings, keys)
+        app.state.live = Live(service, metrics, keys, app.state.exports)
         app.state.groups = GroupsLearned(lambda: service.desk)
         app.state.self_check = SelfChecking(settings)
         _watch(metrics, service)
@@ -67,6 +67,8 @@ def _watch(metrics: Metrics, service: Service) -> None:
     metrics.watch(
         model_behind=lambda: {name: float(model.behind) for name, model in service.desk.ledger.models.of.items()},
         pool_size=lambda: {name: float(len(service.desk.pools.of(name))) for name in service.desk.variants},
+        pools_behind=lambda: float(service.desk.pools.behind),
+        segment_pools=lambda: float(service.desk.pools.by_segment),
         pending=lambda: float(journal.waiting),
         store_lag_seconds=lambda: service.lag,
         degraded=lambda: float(service.status().name != "ready"),

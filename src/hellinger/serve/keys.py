@@ -128,6 +128,10 @@ class Keys:
         """The key of this name, as of the last look at the file."""
         return self._by_name.get(name)
 
+    def in_force(self, key: Key | None) -> bool:
+        """Whether somebody who came with this key, None where there are none, could come again."""
+        return key is None or self.named(key.name) == key
+
     def refresh(self) -> None:
         """Read the file again if it has changed; where it is gone, so are its keys.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Sequence
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hellinger.engine.desk import Desk
+from hellinger.engine.journal import pause
 from hellinger.experiment import Totals, rate_bounds
 from hellinger.ledger import DELETED, STATES, Columns, added
 from hellinger.serve.answers import ApiError
@@ -71,8 +73,9 @@ async def matching(
         matches = _Filter(desk, tag, state, search)
         found = []
         for start in range(0, slots.size, NAMES):
+            begun = time.perf_counter()
             found.append(matches.of(slots[start : start + NAMES]))
-            await asyncio.sleep(0)
+            await pause(begun)
         slots = np.concatenate([*found, np.empty(0, np.int64)])
     if sort != "rising":
         slots = await asyncio.to_thread(_ordered, desk.ledger.views(), slots, places, sort, reverse)
@@ -142,8 +145,9 @@ async def rows(desk: Desk, slots: Slots, rises: Rises | None = None) -> list[dic
     out: list[dict[str, Any]] = []
     ends: dict[tuple[float, ...], tuple[float, float]] = {}
     for start in range(0, slots.size, ROWS):
+        begun = time.perf_counter()
         out += _some_rows(desk, slots[start : start + ROWS], recent, ends)
-        await asyncio.sleep(0)
+        await pause(begun)
     return out
 
 

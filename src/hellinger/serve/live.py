@@ -19,6 +19,7 @@ from hellinger.engine.service import Service
 from hellinger.events import now
 from hellinger.ledger import MAIN, RESOLUTIONS
 from hellinger.serve.answers import ApiError
+from hellinger.serve.exports import Exports
 from hellinger.serve.keys import Key, Keys
 from hellinger.serve.metrics import Metrics
 from hellinger.serve.models import iso
@@ -127,14 +128,19 @@ class Live:
     While nobody listens nothing is made but a note of the counters.
     """
 
-    def __init__(self, service: Service, metrics: Metrics, keys: Keys | None = None) -> None:
+    def __init__(
+        self, service: Service, metrics: Metrics, keys: Keys | None = None, exports: Exports | None = None
+    ) -> None:
         self._service = service
+        self._exports = exports
         self._keys = keys or Keys()
         self._metrics = metrics
         self.rising = Rising(lambda: service.desk.ledger, now())
         self.best = BestItems(lambda: service.desk.ledger, window=service.desk.window, at=now())
         self.reading = asyncio.Lock()
         """Locked by whoever reads much of the log for the page: one at a time."""
+        self.listing = asyncio.Lock()
+        """Locked by whoever lists items: of a million each takes a thread, memory and a share of the loop."""
         self._ended = False
         self._listeners: set[Listener] = set()
         self._samples: deque[_Sample] = deque([self._sample()], maxlen=MINUTE + 1)
@@ -205,12 +211,13 @@ class Live:
 
     def _dismiss(self) -> None:
         """Let go of those whose key is no longer in force, though they ask for nothing anew."""
-        keyed = [listener for listener in self._listeners if listener.key is not None]
-        if keyed:
+        if self._listeners or self._exports:
             self._keys.refresh()
-        for listener in keyed:
-            if listener.key is not None and self._keys.named(listener.key.name) != listener.key:
+        for listener in self._listeners:
+            if not self._keys.in_force(listener.key):
                 listener.end()
+        if self._exports:
+            self._exports.dismiss()
 
     # What there is to tell ----------------------------------------------------------------------------
 

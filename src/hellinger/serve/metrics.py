@@ -42,12 +42,16 @@ _COUNTERS = {
 _GAUGES = {
     "pool_size": "Items in each variant's pool, hidden ones included.",
     "model_behind": "Items and events of the log that each variant's model has yet to learn from.",
+    "pools_behind": "Items and groups that pools have yet to look up.",
+    "segment_pools": "Pools of segments that are ranked by themselves.",
     "pending": "Events that wait to be durable.",
     "store_lag_seconds": "Seconds since the store was last written or read with success.",
     "degraded": "1 while the store cannot be reached and rankings come from memory alone.",
     "snapshot_age_seconds": "Seconds since the last snapshot.",
 }
 _TOGETHER: dict[str, Callable[[list[float]], float]] = {
+    "pools_behind": max,
+    "segment_pools": max,
     "pending": sum,
     "store_lag_seconds": max,
     "degraded": max,

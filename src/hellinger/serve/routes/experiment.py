@@ -234,4 +234,6 @@ async def export(
     if service_of(request).journal.away:
         raise StoreUnavailableError("the store is away")
     exports: Exports = request.app.state.exports
-    return Streamed(exports, format, models.milliseconds(since), models.milliseconds(until), retrace=retrace)
+    caller = request.scope[CALLER]
+    times = models.milliseconds(since), models.milliseconds(until)
+    return Streamed(exports, format, *times, retrace=retrace, caller=caller)

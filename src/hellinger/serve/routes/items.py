@@ -80,10 +80,13 @@ async def page(
     service = service_of(request)
     start = listing.offset(cursor)
     live: Live = request.app.state.live
-    rises = await live.rising.find(now()) if sort == "rising" else None
-    desk = service.desk  # one and the same to the end: slots of another would be other items
-    found = await listing.matching(desk, tag=tag, state=state, search=search, sort=sort, reverse=reverse, rises=rises)
-    rows = await listing.rows(desk, found[start : start + limit], rises)
+    async with live.listing:
+        rises = await live.rising.find(now()) if sort == "rising" else None
+        desk = service.desk  # one and the same to the end: slots of another would be other items
+        found = await listing.matching(
+            desk, tag=tag, state=state, search=search, sort=sort, reverse=reverse, rises=rises
+        )
+        rows = await listing.rows(desk, found[start : start + limit], rises)
     after = start + limit
     return json_response(
         {
