@@ -1,9 +1,9 @@
-"""A month of churn in an hour: items come and expire, bursts, kills, exports; ends in one page.
+"""A month of churn in an hour: items come and expire, bursts, exports, then days of kills; ends in one page.
 
-``python benchmarks/soak.py --minutes 60``. A simulated day takes minutes/days; items, with their authors as tags,
-expire after one day. Says how memory and the waits of rankings went, and compares all that was acknowledged with the
-log. Load generator and service share the machine. ``--results`` publishes it; ``--printed FILE --results FILE`` what an
-earlier run has printed.
+``python benchmarks/soak.py --minutes 60``. Items, with their authors as tags, expire after one simulated day. For a
+month nothing is killed, so that memory which is never given back shows; then the service is killed three times a day.
+Says how memory and the waits of rankings went, and compares all that was acknowledged with the log. Load generator and
+service share the machine.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import contextlib
 import itertools
 import os
 import random
-import re
 import signal
 import subprocess
 import sys
@@ -61,7 +60,7 @@ class Soak:
         self.database = f"sqlite:///{folder}/log.db"
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
-        self.day = 60.0 * options.minutes / options.days
+        self.day = 60.0 * options.minutes / (options.days + options.kill_days)
         self.rng = random.Random(options.seed)
         self.numbers = itertools.count()
         self.process: subprocess.Popen[bytes] | None = None
@@ -187,6 +186,8 @@ class Soak:
         await self.during("an export of a day", whole())
 
     async def kill(self) -> None:
+        if len(self.memory) < self.options.days:
+            return
         assert self.process is not None
         self.doing = "a kill"
         self.kills += 1
@@ -239,7 +240,7 @@ class Soak:
                     self.every(0.5, self.feedback),
                     self.every(2.3 * self.day, self.burst),
                     self.every(1.7 * self.day, self.export),
-                    self.every(3.1 * self.day, self.kill),
+                    self.every(0.31 * self.day, self.kill),
                     self.watch(),
                 )
             ]
@@ -257,26 +258,35 @@ class Soak:
 
     # The page -----------------------------------------------------------------------------------------
 
-    def report(self) -> None:
+    def report(self, results: Results) -> None:
         show(
             f"{self.options.items:,} new items and {self.options.segments} segments a day of {self.day:.0f} s",
             ("day", "memory", "rankings", "median", "p99", "slowest"),
             self.days,
         )
-        quiet = np.array(self.waits["nothing else"])
         rows = []
         for doing, found in sorted(self.waits.items()):
             waits = np.array(found) * 1e3
             rows.append((doing, f"{waits.size:,}", *(f"{np.percentile(waits, q):.1f}" for q in (50, 99, 100))))
-        show("waits of rankings in ms, while there was", ("", "rankings", "median", "p99", "slowest"), rows)
-        if len(self.memory) > SETTLED:
-            ratio = self.memory[-1] / self.memory[SETTLED - 1]
+        columns = ("while there was", "rankings", "median", "p99", "slowest")
+        show("waits of rankings in ms", columns, rows)
+        results.table("waits", columns, rows)
+        month = self.memory[: self.options.days]
+        for name, value in (("first", month[0]), ("last", month[-1]), ("days", len(month))):
+            results.value(name, value, "MB" if name != "days" else "")
+        if len(month) > SETTLED:
+            settled, later = month[SETTLED - 1], month[SETTLED:]
+            ratio = month[-1] / settled
             met = "[green]met[/]" if ratio <= 1.1 else "[red]missed[/]"
-            console.print(f"memory on the last day ÷ on day {SETTLED}: {ratio:.2f} (target ≤ 1.10) {met}")
+            console.print(f"memory on day {len(month)} ÷ on day {SETTLED}: {ratio:.2f} (target ≤ 1.10) {met}")
+            for name, value in (("settled", settled), ("least", min(later)), ("most", max(later))):
+                results.value(name, value, "MB")
+            results.value("ratio", ratio, "times", 2)
         console.print(f"{self.kills} kills, {self.exports} exports, {self.refused:,} rankings refused meanwhile")
-        console.print(f"slowest ranking undisturbed: {quiet.max(initial=0.0) * 1e3:.1f} ms")
+        for name, value in (("kills", self.kills), ("exports", self.exports), ("refused", self.refused)):
+            results.value(name, value)
 
-    def check(self) -> bool:
+    def check(self, results: Results) -> bool:
         """Whether the log has what was acknowledged, and the running service is what its log says."""
         command = [sys.executable, "-m", "hellinger", "check", "--service", self.url, "--database", self.database]
         same = subprocess.run(command, check=False).returncode == 0
@@ -294,42 +304,18 @@ class Soak:
             f"{rewards:,} ({'[green]nothing lost or doubled[/]' if good else '[red]they differ[/]'})"
         )
         console.print(f"the running service and its log: {'[green]alike[/]' if same else '[red]they differ[/]'}")
+        for name, value in (("rankings", self.ranked), ("clicks", self.accepted)):
+            results.value(name, value)
+        for name, value in (("log_rankings", rankings), ("log_clicks", rewards)):
+            results.value(name, value)
         return good and same
-
-
-def publish(path: Path | None, text: str) -> None:
-    """Write what documents use, from what a run has printed."""
-    text = " ".join(text.split())
-    days = [float(megabytes.replace(",", "")) for megabytes in re.findall(r"day \d+: ([\d,]+) MB", text)]
-
-    def number(pattern: str) -> float:
-        match = re.search(pattern, text)
-        if match is None:
-            raise ValueError(f"what a soak has printed must have {pattern!r}")
-        return float(match[1].replace(",", ""))
-
-    minutes = len(days) * number(r"a day of (\d+) s") / 60  # an earlier run's command is known by what it printed
-    results = Results(path, f"python benchmarks/soak.py --minutes {minutes:g}")
-    results.value("days", len(days))
-    results.value("first", days[0], "MB")
-    results.value("settled", days[SETTLED - 1], "MB")
-    results.value("least", min(days[SETTLED:]), "MB")
-    results.value("most", max(days[SETTLED:]), "MB")
-    results.value("last", days[-1], "MB")
-    results.value("ratio", days[-1] / days[SETTLED - 1], "times", 2)
-    results.value("kills", number(r"(\d+) kills"))
-    results.value("exports", number(r"(\d+) exports"))
-    results.value("rankings", number(r"acknowledged: ([\d,]+) rankings"))
-    results.value("clicks", number(r"rankings and ([\d,]+) clicks"))
-    results.value("log_rankings", number(r"in the log: ([\d,]+) and"))
-    results.value("log_clicks", number(r"in the log: [\d,]+ and ([\d,]+)"))
-    results.write()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=60.0)
-    parser.add_argument("--days", type=int, default=30, help="simulated days in that time")
+    parser.add_argument("--days", type=int, default=30, help="simulated days without a kill in that time")
+    parser.add_argument("--kill-days", type=int, default=3, help="days after these in which the service is killed")
     parser.add_argument("--items", type=int, default=30_000, help="new items a day")
     parser.add_argument("--segments", type=int, default=40)
     parser.add_argument("--authors", type=int, default=2_000, help="each item has one as its tag")
@@ -337,20 +323,16 @@ def main() -> None:
     parser.add_argument("--users", type=int, default=20, help="connections that rank")
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--printed", type=Path, help="publish what an earlier run has printed, and run nothing")
     Results.option(parser)
     options = parser.parse_args()
-    if options.printed is not None:
-        publish(options.results, options.printed.read_text(encoding="utf-8"))
-        return
-    console.record = True
+    results = Results(options.results)
     with tempfile.TemporaryDirectory() as folder:
         soak = Soak(options, Path(folder))
         try:
             asyncio.run(soak.live())
-            soak.report()
-            good = soak.check()
-            publish(options.results, console.export_text())
+            soak.report(results)
+            good = soak.check(results)
+            results.write()
         finally:
             if soak.process is not None and soak.process.poll() is None:
                 soak.process.kill()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 from pathlib import Path
@@ -199,16 +200,16 @@ def test_other_numbers_are_let_be(text: str) -> None:
     assert figures.unmarked(f"It has {text}") == []
 
 
-def test_a_soak_is_published_from_what_it_printed(tmp_path: Path) -> None:
-    days = "".join(
-        f"day {day + 1}: {mb:,} MB, 9 rankings, median 1 ms\n" for day, mb in enumerate([1000, 1200, 1500, 750])
-    )
-    said = "30,000 new items and 40 segments a day of 120 s\n2 kills, 3 exports, 7 rankings refused meanwhile\n"
-    end = "acknowledged: 1,515 rankings and 364 clicks; in the log: 1,517 and\n364 (nothing lost or doubled)\n"
-    soak.publish(tmp_path / "soak.json", days + said + end)
-    found = figures.load(tmp_path)["soak"]
-    assert found["command"] == "python benchmarks/soak.py --minutes 8"
-    assert {name: entry["text"] for name, entry in found["values"].items()} == {
+def test_a_soak_reports_memory_of_the_days_before_it_kills(tmp_path: Path) -> None:
+    options = argparse.Namespace(minutes=1, days=4, kill_days=1, seed=1, items=30_000, segments=40)
+    found = soak.Soak(options, tmp_path)
+    found.memory = [1000.0, 1200.0, 1500.0, 750.0, 5.0]
+    found.waits["a kill"] = [0.001, 0.003]
+    results = Results(tmp_path / "soak.json")
+    found.report(results)
+    results.write()
+    published = figures.load(tmp_path)["soak"]
+    assert {name: entry["text"] for name, entry in published["values"].items()} == {
         "days": "4",
         "first": "1,000 MB",
         "settled": "1,500 MB",
@@ -216,15 +217,11 @@ def test_a_soak_is_published_from_what_it_printed(tmp_path: Path) -> None:
         "most": "750 MB",
         "last": "750 MB",
         "ratio": "0.50 times",
-        "kills": "2",
-        "exports": "3",
-        "rankings": "1,515",
-        "clicks": "364",
-        "log_rankings": "1,517",
-        "log_clicks": "364",
+        "kills": "0",
+        "exports": "0",
+        "refused": "0",
     }
-    with pytest.raises(ValueError, match="kills"):
-        soak.publish(None, days + said.replace("kills", "deaths") + end)
+    assert published["tables"]["waits"][1] == ["a kill", "2", "2.0", "3.0", "3.0"]
 
 
 def test_pictures_are_redrawn_where_results_have_changed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

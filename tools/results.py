@@ -78,7 +78,7 @@ COMMANDS = {
     "groups_speed": Command("groups.py --impressions --items 1000000", 2),
     "filtering": Command(f"filtering.py --data {os.environ.get('DATA', 'data')}", 5, named=True),
     "replay": Command(f"replay.py --data {os.environ.get('DATA', 'data')}", 2, named=True),
-    "soak": Command("soak.py --minutes 30", 31, named=True),
+    "soak": Command("soak.py --minutes 60", 62, named=True),
 }
 
 
