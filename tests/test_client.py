@@ -340,6 +340,23 @@ def test_patience_ends() -> None:
     assert (len(script.asked), waits) == (1, [])
 
 
+def test_an_export_may_be_long_in_coming() -> None:
+    waits: list[float] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        waits.append(request.extensions["timeout"]["read"])
+        return httpx.Response(200, content=b"{}\n")
+
+    async def exported() -> list[dict[str, Any]]:
+        async with hellinger.AsyncClient("http://service", transport=httpx.MockTransport(answer)) as client:
+            return [row async for row in client.export()]
+
+    with hellinger.Client("http://service", transport=httpx.MockTransport(answer)) as client:
+        assert list(client.export()) == [{}]
+    assert asyncio.run(exported()) == [{}]
+    assert waits == [3600.0, 3600.0]
+
+
 def test_what_is_wrong_is_not_tried_again() -> None:
     for status in (400, 401, 403, 404, 413, 422, 500):
         client, script, _ = scripted(httpx.Response(status, text="a proxy's words"))

@@ -87,7 +87,7 @@ def _ended(process: Any) -> bool:
 @pytest.mark.parametrize("form", ["jsonl", "parquet"])
 def test_one_at_a_time_and_it_ends_with_its_client(service: served.Served, form: str) -> None:
     exports = exports_of(service)
-    with httpx.Client(base_url=service.url, timeout=60) as client:
+    with httpx.Client(base_url=service.url, timeout=300) as client:
         with client.stream("GET", "/v1/export") as answer:
             next(answer.iter_raw(1000))
             process = only(exports)
@@ -104,7 +104,7 @@ def test_one_at_a_time_and_it_ends_with_its_client(service: served.Served, form:
 
 def test_memory_is_bounded_while_the_client_waits(service: served.Served) -> None:
     exports = exports_of(service)
-    with httpx.Client(base_url=service.url, timeout=60) as client, client.stream("GET", "/v1/export") as answer:
+    with httpx.Client(base_url=service.url, timeout=300) as client, client.stream("GET", "/v1/export") as answer:
         size = 0
         for part in answer.iter_raw():
             size += len(part)
@@ -115,7 +115,7 @@ def test_memory_is_bounded_while_the_client_waits(service: served.Served) -> Non
 
 
 def test_an_export_that_breaks_off_does_not_look_whole(service: served.Served) -> None:
-    with httpx.Client(base_url=service.url, timeout=60) as client, client.stream("GET", "/v1/export") as answer:
+    with httpx.Client(base_url=service.url, timeout=300) as client, client.stream("GET", "/v1/export") as answer:
         assert answer.status_code == 200
         parts = answer.iter_raw(1000)
         next(parts)
@@ -131,7 +131,7 @@ def test_an_export_that_cannot_begin_is_unavailable(
     service: served.Served, form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(exports_of(service), "_database", f"sqlite:///{tmp_path}/none.db")
-    answer = httpx.get(f"{service.url}/v1/export", params={"format": form}, timeout=60)
+    answer = httpx.get(f"{service.url}/v1/export", params={"format": form}, timeout=300)
     assert (answer.status_code, answer.json()["error"]["code"]) == (503, "unavailable")
     assert str(tmp_path) not in answer.text
     assert not len(exports_of(service))
@@ -142,7 +142,7 @@ def test_a_revoked_key_ends_its_export(tmp_path: Path) -> None:
     tokens = {name: new_key(file, name=name, role="read")[0] for name in ("ann", "bob")}
     ann, bob = ({"Authorization": f"Bearer {tokens[name]}"} for name in ("ann", "bob"))
     flags = ("--database", filled(tmp_path), "--keys-file", "keys.toml")
-    with running.serving(tmp_path, *flags) as service, httpx.Client(base_url=service.url, timeout=60) as client:
+    with running.serving(tmp_path, *flags) as service, httpx.Client(base_url=service.url, timeout=300) as client:
         with client.stream("GET", "/v1/export", headers=ann) as answer:
             parts = answer.iter_raw(1000)
             next(parts)
@@ -220,7 +220,7 @@ def test_a_client_that_takes_little_is_let_go(
 
 
 def test_times_long_ago_and_far_ahead(service: served.Served) -> None:
-    with httpx.Client(base_url=service.url, timeout=60) as client:
+    with httpx.Client(base_url=service.url, timeout=300) as client:
         for since, until in (
             ("1970-01-01T00:00:00Z", "1970-01-01T00:00:00Z"),
             ("9000-01-01", "9999-12-31"),
@@ -234,7 +234,7 @@ def test_times_long_ago_and_far_ahead(service: served.Served) -> None:
 def test_the_end_of_the_service_ends_an_export(tmp_path: Path) -> None:
     with running.serving(tmp_path, "--database", filled(tmp_path)) as service:
         threads = Path(f"/proc/{service.process.pid}/task")
-        with httpx.Client(timeout=60) as client, client.stream("GET", f"{service.url}/v1/export") as answer:
+        with httpx.Client(timeout=300) as client, client.stream("GET", f"{service.url}/v1/export") as answer:
             parts = answer.iter_raw(1000)
             next(parts)
             (number,) = [child for thread in threads.iterdir() for child in (thread / "children").read_text().split()]

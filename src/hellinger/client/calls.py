@@ -66,8 +66,8 @@ __all__ = [
     "window",
 ]
 
-RETRACING = 3600.0
-"""Seconds to wait for the next rows of a log that is gone through again."""
+EXPORTING = 3600.0
+"""Seconds to wait for the next rows of an export: it is made while the service's processors have nothing else to do."""
 
 T = TypeVar("T")
 Resolution = Literal["minute", "hour", "day"]

@@ -233,7 +233,7 @@ class Client:
 
     def _stream(self, form: str, since: datetime | None, until: datetime | None, *, retrace: bool = False) -> _Stream:
         params = calls.exported(form, since, until, retrace=retrace)
-        request = self._http.build_request("GET", "/v1/export", params=params, **_patience(self._http, retrace))
+        request = self._http.build_request("GET", "/v1/export", params=params, **_patience(self._http))
         return _Stream(self._http, request)
 
 
@@ -372,7 +372,7 @@ class AsyncClient:
     ) -> AsyncIterator[dict[str, Any]]:
         """The log, a row for each item shown, as it is read."""
         params = {"format": "jsonl"} | calls.window(since, until)
-        async for row in self._lines("/v1/export", params):
+        async for row in self._lines("/v1/export", params, **_patience(self._http)):
             yield row
 
     async def export_file(
@@ -391,7 +391,7 @@ class AsyncClient:
         """
         path = Path(path)
         params = calls.exported(form, since, until, retrace=retrace)
-        async with self._stream("/v1/export", params, **_patience(self._http, retrace)) as response:
+        async with self._stream("/v1/export", params, **_patience(self._http)) as response:
             with path.open("wb") as file:
                 async for part in response.aiter_bytes():
                     file.write(part)
@@ -412,10 +412,10 @@ class AsyncClient:
         async for part in self._lines("/v1/state", {}):
             yield part
 
-    async def _lines(self, path: str, params: dict[str, str]) -> AsyncIterator[dict[str, Any]]:
+    async def _lines(self, path: str, params: dict[str, str], **options: Any) -> AsyncIterator[dict[str, Any]]:
         """An answer of JSON lines, as it is read."""
         lines = LineReader()
-        async with self._stream(path, params) as response:
+        async with self._stream(path, params, **options) as response:
             async for part in response.aiter_bytes():
                 for line in lines.take(part):
                     yield orjson.loads(line)
@@ -433,9 +433,9 @@ class AsyncClient:
             raise UnreachableError(f"the answer must be read to its end, but broke off: {error}") from error
 
 
-def _patience(http: httpx.Client | httpx.AsyncClient, retrace: bool) -> dict[str, Any]:
-    """How long to wait for an export: a log that is gone through again may be long in coming."""
-    return {"timeout": httpx.Timeout(http.timeout.connect, read=calls.RETRACING)} if retrace else {}
+def _patience(http: httpx.Client | httpx.AsyncClient) -> dict[str, Any]:
+    """How long to wait for an export."""
+    return {"timeout": httpx.Timeout(http.timeout.connect, read=calls.EXPORTING)}
 
 
 def _rows(response: httpx.Response) -> Iterator[dict[str, Any]]:
