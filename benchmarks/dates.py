@@ -1,4 +1,4 @@
-"""What it brings that the service knows when items expire: ``python benchmarks/dates.py [--seeds 12] [--results FILE]``.
+"""What it brings that the service knows when items expire: ``python benchmarks/dates.py [--seeds 12] --results FILE``.
 
 A site of 4,000 items on pages of 10, of which a twentieth leave every day, and as many come, is played against the
 desk, a page a second, in batches of ten pages, until all have been replaced once. The desk is told when items expire,
