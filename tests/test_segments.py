@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import json
+import math
 import random
+from itertools import islice
 from typing import Any
 
 import numpy as np
 import pytest
 
+from hellinger.engine.desk import Desk
 from hellinger.engine.drafts import Draft
 from hellinger.engine.pools import ITEM_BYTES, SLICE
-from hellinger.policies import Prior
+from hellinger.ledger import Ledger
+from hellinger.policies import Prior, policy
 from hellinger.policies.segments import LATTICE, SegmentLaw, fit_segments
 from hellinger.pool import Leaving, SegmentedPool
 from hellinger.pool._within import Touched, Within
+from hellinger.traffic.months import DeskPlayer
+from hellinger.world.laws import LAWS
+from hellinger.world.players import Ints, PoolPlayer, SegmentedPlayer
+from hellinger.world.site import Clicks, Site, clicks, turns
 from ledger_model import START, Log
 from lives import Copy
 from segment_model import agrees, rounded, unknown
@@ -203,6 +211,93 @@ def test_the_fit_does_not_depend_on_the_order_of_the_pairs() -> None:
     assert again == fit_segments(*drawn(0.5))
 
 
+# Where a policy chose what to show ------------------------------------------------------------------------
+
+
+class Uneven(SegmentedPlayer):
+    """Of the site's hundred segments the first so many are one, all others the other."""
+
+    def __init__(self, of: int, seed: int) -> None:
+        super().__init__(policy("cold-start"), ADAPTIVE.items, seed=seed)
+        self.of = of
+        self.laws = {self.pool.law}
+
+    def choose(self, slots: int, segments: Ints) -> Ints:
+        out = super().choose(slots, (segments < self.of).astype(np.int64))
+        self.laws.add(self.pool.law)
+        return out
+
+    def record(self, places: Ints, impressions: int, rewards: Any, segments: Ints) -> None:
+        super().record(places, impressions, rewards, (segments < self.of).astype(np.int64))
+
+
+ADAPTIVE = Site(1000, slots=10, batch=5, segments=100)
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("of", [0, 1, 50])
+def test_where_segments_mean_nothing_it_ranks_as_without(of: int, law: str) -> None:
+    """Whatever the law of rates, and all the more where all traffic is of one segment."""
+    for seed in range(2):
+        rates = LAWS[law](np.random.default_rng(seed), ADAPTIVE.items)
+        player, without = Uneven(of, seed), PoolPlayer(policy("cold-start"), ADAPTIVE.items, seed=seed)
+        earned = (clicks(ADAPTIVE, each, Clicks(rates, seed), [20_000], seed=seed) for each in (player, without))
+        assert next(earned) == next(earned)
+        assert player.laws == {SegmentLaw()}
+
+
+@pytest.mark.parametrize("of", [0, 1, 50])
+def test_a_law_that_says_too_much_is_refuted_by_what_is_shown_by_it(of: int) -> None:
+    for law, seed in (("heavy-tailed", 1), ("bimodal", 3)):
+        rates = LAWS[law](np.random.default_rng(seed), ADAPTIVE.items)
+        player = Uneven(of, seed)
+        clicks(ADAPTIVE, player, Clicks(rates, seed), [8_000], seed=seed)
+        player.pool.law = SegmentLaw(0.05, 40.0, 0.5, (("0", 0.0), ("1", 0.0)))
+        clicks(ADAPTIVE, player, Clicks(rates, seed + 1), [12_000], seed=seed)
+        assert player.pool.law == SegmentLaw()
+
+
+def test_shifts_are_not_what_good_items_earn_where_they_are_good() -> None:
+    """Every segment shows what is better there than elsewhere: no sign that its users click more on everything."""
+    rng = np.random.default_rng(0)
+    log_odds = np.log(rng.beta(2, 60, 300)) + rng.normal(0, 1, (5, 300))
+    player = SegmentedPlayer(policy("cold-start"), 300)
+    clicks(Site(300, slots=4, batch=5, segments=5), player, Clicks(1 / (1 + np.exp(-log_odds)), 1), [30_000])
+    assert player.pool.law.variance >= 1
+    assert -0.5 <= np.mean([shift for _, shift in player.pool.law.shifts]) <= 0.25
+
+
+def test_an_item_that_nobody_else_has_seen_tells_nothing() -> None:
+    names, place, s, n, (other_s, other_n), prior = drawn(0.5)
+    more = (np.repeat(np.arange(3), 400), np.full(1200, 300.0), np.full(1200, 900.0), np.zeros(1200), np.zeros(1200))
+    both = [np.concatenate(pair) for pair in zip((place, s, n, other_s, other_n), more, strict=True)]
+    law = fit_segments(names, *both[:3], (both[3], both[4]), prior)
+    assert law == fit_segments(*drawn(0.5))
+    assert law.variance > 0
+    assert fit_segments(names, *more[:3], more[3:], prior) == SegmentLaw()
+
+
+@pytest.mark.parametrize("rate", [0.03, 0.3, 0.5, 0.9])
+def test_the_fit_is_right_where_rates_are_high(rate: float) -> None:
+    """For rare and frequent rewards alike: what it says of rewards it says of their absence."""
+    rng = np.random.default_rng(3)
+    base = math.log(rate / (1 - rate))
+    n = rng.geometric(1 / 300, (3, 400)).astype(float)
+    for deviation, least, most in ((0.0, 0.0, 0.0), (0.5, 0.125, 0.5), (1.0, 0.5, 2.0)):
+        log_odds = base + rng.normal(0, 0.3, 400) + rng.normal(0, deviation, (3, 400))
+        s = rng.binomial(n.astype(int), 1 / (1 + np.exp(-log_odds))).astype(float)
+        of: Any = s, n - s
+        laws = []
+        for which in of:
+            elsewhere = (which.sum(axis=0) - which).ravel(), (n.sum(axis=0) - n).ravel()
+            place = np.repeat(np.arange(3), 400)
+            laws.append(fit_segments(SEGMENTS, place, which.ravel(), n.ravel(), elsewhere, Prior(2.0, 4.0)))
+        assert laws[0].variance == laws[1].variance
+        assert least <= laws[0].variance <= most
+        for (_, up), (_, down) in zip(*(law.shifts for law in laws), strict=True):
+            assert abs(up + down) <= 0.125
+
+
 def test_what_is_in_force_stays_while_counts_do_not_clearly_tell_otherwise() -> None:
     names, place, s, n, elsewhere, prior = drawn(0.5)
     law = fit_segments(names, place, s, n, elsewhere, prior)
@@ -264,6 +359,21 @@ def test_windows_and_half_lives_forget_in_both() -> None:
 
 
 # In the service ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("law", ["heavy-tailed", "bimodal"])
+def test_a_site_that_always_sends_the_same_segment_earns_what_it_earns_without(law: str) -> None:
+    rates = LAWS[law](np.random.default_rng(0), 1000)
+    site, shown, named = Site(1000, slots=10, batch=10), [], []
+    for segments in (1, 2):  # of two, of which only one ever comes
+        desk = Desk(Ledger(), {"ours": "cold-start"}, seed=1, positions="none")
+        player = DeskPlayer(desk, site.items, start=START, segments=segments)
+        played = islice(turns(site, player, Clicks(rates, 0)), 200)
+        shown.append([turn.places.tolist() for turn in played])
+        named.append(desk.ledger.segments)
+        assert "segments" not in desk.ledger.priors["ours", ""][1]
+    assert shown[0] == shown[1]
+    assert named == [[], ["0"]]
 
 
 def site(segments: int, deviation: float, **options: Any) -> Copy:

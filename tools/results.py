@@ -67,7 +67,7 @@ COMMANDS = {
     "ads": Command(f"ads.py {os.environ.get('ADS', 'ads_ctr.csv')}", 5, named=True),
     "limit": Command("limit.py --seeds 3", 12),
     "lifetimes": Command("lifetimes.py", 4),
-    "dates": Command("dates.py", 20),
+    "dates": Command("dates.py", 15),
     "identify": Command("identify.py", 2),
     "identify_published": Command("identify.py --published --runs 100", 1),
     "changing": Command("changing.py --runs 40", 3),

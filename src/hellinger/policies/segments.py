@@ -1,13 +1,14 @@
 """How far an item's click rate in one segment of users is from that elsewhere: what segments tell, and when nothing.
 
-An item with s rewards in n impressions in other segments has there, by its own prior of mean m and strength T, the
-mean (mT + s)/(T + n), known as well as by k = T + n impressions. Its log-odds in a segment are those, by the
+An item with S rewards in N impressions in other segments has there, by its own prior of mean m and strength T, the
+mean (mT + S)/(T + N), known as well as by k = T + N impressions. Its log-odds in a segment are those, by the
 segment's *shift* (users of one segment click more on everything), and vary by σ² from item to item. In units
 of impressions the prior of the item in the segment is therefore worth p = 1/(1/k + σ²·μ(1 − μ)), μ being its mean.
 
 With σ = 0 the segment's own counts are as good as any other's, and the item has its counts of all traffic; where σ is
-large, those elsewhere tell little. σ² is that under which what happened in each segment is most likely given what
-happened elsewhere, from a lattice; 0 where that is no more likely than with none.
+large, those elsewhere tell little. Shifts and σ² are found from how each item's rewards divide between a segment and
+the rest, given how its impressions do, and from nothing else: whatever the law of rates, and whatever was shown because
+of them, an item that nobody else has seen tells nothing. σ² is one of a lattice; 0 where none is clearly more likely.
 """
 
 from __future__ import annotations
@@ -94,17 +95,31 @@ class SegmentLaw(NamedTuple):
 
 
 @jit
-def likelihood(
-    s: Floats, n: Floats, other_s: Floats, other_n: Floats, odds: Floats, mean: float, strength: float, variance: float
-) -> float:
-    """Log-likelihood of what items have in a segment given what they have elsewhere; ``odds``: the segments' shifts."""
+def likelihood(s: Floats, n: Floats, other_s: Floats, other_n: Floats, odds: Floats, variance: float) -> float:
+    """Log-likelihood of how the rewards of items divide, given how impressions do; ``odds``: the segments' shifts.
+
+    Each counts by the part of its impressions that are elsewhere, for what a segment with nearly all of them has is
+    what the others have told already: these parts of an item add up to one less than it has segments.
+    """
     total = 0.0
     for j in range(s.size):
-        k = strength + other_n[j]
-        m = (mean * strength + other_s[j]) / k
-        x = odds[j] * m / (1.0 - m)
-        m = min(max(x / (1.0 + x), 1e-9), 1.0 - 1e-9)
-        total += log_chance(s[j], n[j], m, 1.0 / (1.0 / k + variance * m * (1.0 - m)))
+        x, y, power = s[j], other_s[j], 1.0
+        both = n[j] + other_n[j]
+        if 2.0 * (x + y) > both:  # what is rarer, rewards or their absence
+            x, y, power = n[j] - x, other_n[j] - y, -1.0
+        if x + y <= 0.0 or other_n[j] <= 0.0:
+            continue
+        rest = 1.0 - (x + y) / both
+        share = odds[j] ** (power * rest) * n[j] / other_n[j]
+        share /= 1.0 + share
+        share = min(max(share, 1e-9), 1.0 - 1e-9)
+        v = variance * rest * rest
+        x, y = x / rest, y / rest  # where rewards are no rare events, they vary by less than rare ones
+        if v > 0.0:
+            chance = log_chance(x, x + y, share, 1.0 / (v * share * (1.0 - share)))
+        else:
+            chance = x * math.log(share) + y * math.log(1.0 - share)
+        total += chance * other_n[j] / both
     return total
 
 
@@ -154,21 +169,29 @@ def fit_segments(
     # sorted, so that sums do not depend on the order in which they came
     order = np.flatnonzero(shown)[np.lexsort((other_s[shown], other_n[shown], s[shown], n[shown], place[shown]))]
     place, s, n, other_s, other_n = place[order], s[order], n[order], other_s[order], other_n[order]
-    mean, strength = prior.a / prior.strength, prior.strength
-    expected = np.bincount(place, n * (prior.a + other_s) / (strength + other_n), len(names))
-    ratio = (np.bincount(place, s, len(names)) + _WEIGHT) / (expected + _WEIGHT)
-    shifts = []
-    for name, value in zip(names, ratio.tolist(), strict=True):
-        before = former.of(name)
-        near = before is not None and _near(value, 2.0**before)
-        shifts.append(before if before is not None and near else _stepped(math.log2(value)))
-    odds = np.exp2(np.array(shifts))[place]
-    found = {v: likelihood(s, n, other_s, other_n, odds, mean, strength, v) for v in LATTICE}
+    both = n + other_n
+    known = (s + other_s) * (both - s - other_s) * n * other_n / both**3  # of the log-odds' difference, by this item
+    more, less = s * (other_n - other_s) / both, other_s * (n - s) / both
+
+    def shifts_by(variance: float) -> list[float]:
+        """How far the odds in each segment are from those elsewhere, where items vary by this."""
+        weight = 1.0 / (1.0 + variance * known)
+        sums = (np.bincount(place, weight * part, len(names)) + _WEIGHT for part in (more, less))
+        found = []
+        for name, up, down in zip(names, *(part.tolist() for part in sums), strict=True):
+            before = former.of(name)
+            near = before is not None and _near(up / down, 2.0**before)
+            found.append(before if before is not None and near else _stepped(math.log2(up / down)))
+        return found
+
+    shifts = {v: shifts_by(v) for v in LATTICE}
+    found = {v: likelihood(s, n, other_s, other_n, np.exp2(np.array(shifts[v]))[place], v) for v in LATTICE}
     best = max(found, key=found.__getitem__)
     if former.variance in found and found[best] - found[former.variance] < _KEPT:
         best = former.variance
     if found[best] - found[0.0] < _LEAST_GAIN or not best:
         return SegmentLaw()
+    mean, strength = prior.a / prior.strength, prior.strength
     odds_now, odds_then = mean / (1 - mean), former.mean / (1 - former.mean)
     if not _near(odds_now, odds_then):
         x = 2.0 ** _stepped(math.log2(odds_now))
@@ -179,7 +202,7 @@ def fit_segments(
         strength = 2.0 ** _stepped(math.log2(strength))
     else:
         strength = former.strength
-    return SegmentLaw(mean, strength, best, tuple(zip(names, shifts, strict=True)))
+    return SegmentLaw(mean, strength, best, tuple(zip(names, shifts[best], strict=True)))
 
 
 def drawn(order: Ints, pairs: int) -> npt.NDArray[np.bool_]:

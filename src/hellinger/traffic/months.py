@@ -123,15 +123,23 @@ class DeskPlayer(_AtDesk):
 
     The desk counts impressions when it ranks, as its settings say, and rewards when the site reads them.
 
-    ``ends``: when an item expires, by its number, where the desk is told so as the item comes.
+    ``ends``: when an item expires, by its number, where the desk is told so as the item comes. ``segments``: of users,
+    as the site has them; rankings have none where all users are of one.
     """
 
     def __init__(
-        self, desk: Desk, items: int, *, start: int = 0, ends: Callable[[int], int | None] | None = None
+        self,
+        desk: Desk,
+        items: int,
+        *,
+        start: int = 0,
+        ends: Callable[[int], int | None] | None = None,
+        segments: int = 1,
     ) -> None:
         super().__init__(desk, Log(desk.ledger.seq))
         self._at = start
         self._ends = ends
+        self._named = segments > 1
         self._here = [SiteItem(f"item-{number}", 0.0) for number in range(items)]
         self._place = {item.id: place for place, item in enumerate(self._here)}
         self._rankings: list[deque[str]] = [deque() for _ in range(items)]
@@ -146,7 +154,7 @@ class DeskPlayer(_AtDesk):
         rows = []
         for segment in segments.tolist():
             self._at += 1000
-            draft = self.desk.rank(Query(slots, segment=str(segment)), self._at)
+            draft = self.desk.rank(Query(slots, segment=str(segment) if self._named else None), self._at)
             self.drafts.append(draft)
             rows.append([self._place[item] for item in draft.fields["items"]])
             for place in rows[-1]:
