@@ -76,9 +76,9 @@ class Lives:
         return float(LEFT[self.classes[slot]]) if slot < self.classes.size and self.classes[slot] else None
 
     def table(self, a: float, strength: float) -> Floats:
-        """Pseudo-counts and impressions left of every class; one row where nothing is known."""
+        """Pseudo-counts, impressions left and what counts weigh, of every class; one row where nothing is known."""
         left = LEFT if self.known else LEFT[:1]
-        return np.column_stack([np.full(left.size, a), np.full(left.size, strength), left])
+        return np.column_stack([np.full(left.size, a), np.full(left.size, strength), left, np.ones(left.size)])
 
     def compact(self, falling: npt.NDArray[np.int64], count: int) -> None:
         """Follow the items, of which those at these places were taken out of so many."""

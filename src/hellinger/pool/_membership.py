@@ -83,7 +83,7 @@ class Membership:
         self._given = given
         """Whether somebody else says what groups are to know of items that left: then none is forgotten here."""
         self.prior: Prior | None = None
-        self.table: Floats = np.zeros((1, 3))
+        self.table: Floats = np.array([[0.0, 0.0, 0.0, 1.0]])
         """Pseudo-counts a and a + b by stratum, zeros where no prior is learned; and what is left of a life, or 0."""
         self.lives = Lives()
         self.paths: list[Path | None] = []
@@ -202,7 +202,8 @@ class Membership:
         assert self.prior is not None
         before, (a, strength) = self.table, self.prior[:2]
         width = self._width() if levels is None else levels.width
-        self.table = _tree.class_table(a / strength, strength, max(CLASSES + self._owned * width, len(before)))
+        rows, weighted = max(CLASSES + self._owned * width, len(before)), levels is not None and not levels.factors
+        self.table = _tree.class_table(a / strength, strength, rows, weighted=weighted)
         self.table[0, :2] = a, strength
         self.table[CLASSES : len(before)] = before[CLASSES:]  # of large groups
         self._levels = levels
@@ -296,7 +297,8 @@ class Membership:
             moved = np.flatnonzero(store.items["stratum"])
             store.items["stratum"][moved] = 0
             store.settle(moved)
-        table = _tree.class_table(prior.a / prior.strength, prior.strength, CLASSES + self._owned * levels.width)
+        rows = CLASSES + self._owned * levels.width
+        table = _tree.class_table(prior.a / prior.strength, prior.strength, rows, weighted=not levels.factors)
         table[0, :2] = prior[:2]
         count = min(len(store), self._arrays.member.size)
         moved = _tree.refresh(self._arrays, store.state.items, levels, table, self._used(), count)
@@ -708,7 +710,7 @@ class Membership:
                     self._owned += 1
                     if self._levels is not None:
                         more = max(self._levels.width, len(self.table) // 8)
-                        self.table = np.vstack([self.table, np.zeros((more, 3))])
+                        self.table = np.vstack([self.table, np.tile((0.0, 0.0, 0.0, 1.0), (more, 1))])
                 column[g]["stratum"] = self._own.pop()
             elif has and not large:
                 self._own.append(int(column[g]["stratum"]))
