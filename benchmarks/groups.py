@@ -62,7 +62,7 @@ def dealt(groups: list[str], seed: int) -> list[str]:
     return [groups[j] for j in np.random.default_rng([seed, 0x64656C]).permutation(len(groups))]
 
 
-def play(results: Results, data: Path, seeds: int, impressions: tuple[int, ...], pages: int, workers: int) -> None:
+def play(results: Results, data: Path, seeds: range, impressions: tuple[int, ...], pages: int, workers: int) -> None:
     """Clicks with stories, with random groups, and without."""
     frame = pl.read_parquet(data / "upworthy" / "early.parquet")
     rates = (frame["clicks"] / frame["impressions"]).to_numpy()
@@ -71,13 +71,13 @@ def play(results: Results, data: Path, seeds: int, impressions: tuple[int, ...],
     pool = ProcessPoolExecutor(workers)
 
     def all_seeds(each: int, groups: list[list[str]] | None) -> list[float]:
-        dealt_out = repeat(None, seeds) if groups is None else groups
-        return list(pool.map(earned, repeat(rates), dealt_out, repeat(each), range(seeds), repeat(pages)))
+        dealt_out = repeat(None, len(seeds)) if groups is None else groups
+        return list(pool.map(earned, repeat(rates), dealt_out, repeat(each), seeds, repeat(pages)))
 
     for each in impressions:
         plain = all_seeds(each, None)
         row = [str(each), f"{np.mean(plain):,.0f}"]
-        for name, groups in (("stories", [stories] * seeds), ("random", [dealt(stories, j) for j in range(seeds)])):
+        for name, groups in (("stories", [stories] * len(seeds)), ("random", [dealt(stories, j) for j in seeds])):
             found = all_seeds(each, groups)
             ratio, low, high = paired_ratio(found, plain)
             print(
@@ -91,7 +91,7 @@ def play(results: Results, data: Path, seeds: int, impressions: tuple[int, ...],
     pool.shutdown()
     columns = ["impressions per item", "no groups", "stories", "ratio", "random groups", "ratio", "oracle"]
     results.table("clicks", columns, rows)
-    results.value("seeds", seeds)
+    results.value("seeds", len(seeds))
 
 
 def measure(results: Results, items: int, size: int) -> None:
@@ -149,6 +149,7 @@ def measure(results: Results, items: int, size: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=32)
+    parser.add_argument("--first-seed", type=int, default=0, help="tune on 100, and report on 0")
     parser.add_argument("--impressions", type=int, nargs="*", default=IMPRESSIONS)
     parser.add_argument("--pages", type=int, default=PAGES, help="pages between two readings of feedback")
     parser.add_argument("--workers", type=int, default=2, help="processes; results do not depend on them")
@@ -158,7 +159,8 @@ def main() -> None:
     options = parser.parse_args()
     results = Results(options.results)
     if options.impressions:
-        play(results, options.data, options.seeds, tuple(options.impressions), options.pages, options.workers)
+        seeds = range(options.first_seed, options.first_seed + options.seeds)
+        play(results, options.data, seeds, tuple(options.impressions), options.pages, options.workers)
     if options.items:
         measure(results, options.items, 10)
     results.write()

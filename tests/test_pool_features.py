@@ -179,10 +179,10 @@ def test_a_snapshot_of_the_format_before_features() -> None:
     pool = Pool.load(Path(__file__).parent / "golden" / "pool-7")
     ranked = [(row.id, row.score) for row in pool.rank(4)]
     assert ranked == [
-        ("i32", 0.12288785999362113),
+        ("i32", 0.1198262734990432),
         ("i36", 0.10818722393130328),
-        ("i4", 0.09944995875988866),
         ("i42", 0.09934817073005364),
+        ("i48", 0.09892995882255191),
     ]
     pool.add("new", features={"genre": "drama"})
     pool.regroup("new", "g1")
@@ -195,7 +195,7 @@ def test_a_snapshot_of_the_format_in_which_lives_and_groups_had_the_same_numbers
     golden = Path(__file__).parent / "golden"
     pools = [Pool.load(golden / name) for name in ("pool-10", "pool-10-lives")]
     assert [[row.id for row in pool.rank(4)] for pool in pools] == [
-        ["i3", "i21", "i9", "i2"],
+        ["i3", "i21", "i9", "i12"],
         ["i21", "i9", "i12", "i23"],
     ]
     known, lives = pools

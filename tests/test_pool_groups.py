@@ -208,7 +208,8 @@ def check(pool: Pool[Any], members: dict[Any, Member], gone: dict[tuple[str, ...
     s, n = (np.array([getattr(m, of) for m in members.values()], float) for of in "sn")
     expected = np.empty(len(members))
     for j, (a, strength) in enumerate(pseudo):
-        expected[j] = rule._score(s[j] + a, n[j] + strength, pool._t, float(len(members)))
+        weight = math.sqrt(max(strength / pool.prior.strength, 1.0)) if pool.prior.effects is None else 1.0
+        expected[j] = rule._score((s[j] + a) * weight, (n[j] + strength) * weight, pool._t, float(len(members)))
     np.testing.assert_allclose(scores, expected, rtol=1e-12)
     ranked = pool.rank(len(members))
     assert [row.score for row in ranked] == sorted(scores.tolist(), reverse=True)

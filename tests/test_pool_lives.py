@@ -48,7 +48,11 @@ def _scores(pool: Pool[int], lives: dict[int, float | None]) -> dict[int, float]
         of = stats[name]
         assert of.left == left
         assert of.prior is not None
-        out[name] = _index(of.rewards, of.impressions, left, of.prior, t, len(lives))
+        weight = 1.0  # of counts, where groups make the prior strong and the life is not known
+        if left is None and pool.prior.effects is None:
+            weight = math.sqrt(max(of.prior[1] / pool.prior.strength, 1.0))
+        prior = of.prior[0] * weight, of.prior[1] * weight
+        out[name] = _index(of.rewards * weight, of.impressions * weight, left, prior, t, len(lives))
     return out
 
 

@@ -85,7 +85,7 @@ class Membership:
         self._given = given
         """Whether somebody else says what groups are to know of items that left: then none is forgotten here."""
         self.prior: Prior | None = None
-        self.table: Floats = np.zeros((1, 3))
+        self.table: Floats = np.array([[0.0, 0.0, 0.0, 1.0]])
         """Pseudo-counts a and a + b by stratum, zeros where no prior is learned; and what is left of a life, or 0."""
         self.lives = Lives()
         self.paths: list[Path | None] = []
@@ -202,7 +202,8 @@ class Membership:
         assert self.prior is not None
         before = self.table
         width = self._width() if levels is None else levels.width
-        self.table = _tree.class_table(*self.prior[:2], max(CLASSES + self._owned * width, len(before)))
+        rows = max(CLASSES + self._owned * width, len(before))
+        self.table = _tree.class_table(*self.prior[:2], rows, weighted=self.prior.effects is None)
         self.table[CLASSES : len(before)] = before[CLASSES:]  # of large groups
         self._levels = levels
         self._waiting.clear()
@@ -296,7 +297,8 @@ class Membership:
                 self._touch(store, moved)
                 self._large = _NO_SLOTS
             return
-        table = _tree.class_table(*prior[:2], CLASSES + self._owned * levels.width)
+        rows = CLASSES + self._owned * levels.width
+        table = _tree.class_table(*prior[:2], rows, weighted=prior.effects is None)
         count = min(len(store), self._arrays.member.size)
         moved = _tree.refresh(self._arrays, store.state.items, levels, table, self._used(), count)
         self.table, self._levels = table, levels  # who reads groups in another thread has them as they are
@@ -709,7 +711,7 @@ class Membership:
                     self._owned += 1
                     if self._levels is not None:
                         more = max(self._levels.width, len(self.table) // 8)
-                        self.table = np.vstack([self.table, np.zeros((more, 3))])
+                        self.table = np.vstack([self.table, np.tile((0.0, 0.0, 0.0, 1.0), (more, 1))])
                 column[g]["stratum"] = self._own.pop()
             elif has and not large:
                 self._own.append(int(column[g]["stratum"]))

@@ -185,8 +185,8 @@ def _stairs(
             if other["stratum"] != stratum or other["head"] < n:
                 break
             run -= 1
-        work[0, count] = group["s"] + prior[stratum, 0]
-        work[1, count] = n + prior[stratum, 1]
+        work[0, count] = (group["s"] + prior[stratum, 0]) * prior[stratum, 3]
+        work[1, count] = (n + prior[stratum, 1]) * prior[stratum, 3]
         work[2, count] = p
         work[4, count] = prior[stratum, 2]
         count += 1
@@ -240,10 +240,11 @@ def _search(
             c = st.arena[group["start"] + position]
             heap.push(ready, waiting, score, c, a, st.cells[c]["n"])
             waiting += 1
-            s = group["s"] + prior[group["stratum"], 0]
+            weight = prior[group["stratum"], 3]
+            s = (group["s"] + prior[group["stratum"], 0]) * weight
             extra, when = prior[group["stratum"], 1], d.when(rule, t, prior[group["stratum"], 2])
             for child in range(2 * position + 1, min(2 * position + 3, group["size"])):
-                n = st.cells[st.arena[group["start"] + child]]["n"] + extra
+                n = (st.cells[st.arena[group["start"] + child]]["n"] + extra) * weight
                 score = d.score(rule, s, n, when, arms)
                 heap.push(queue, size, _bound(score), a, child, score)
                 size += 1
@@ -279,8 +280,9 @@ def _excluded_of_tie(rule: Any, st: ItemArrays, prior: Floats, t: float, exclude
     for j in range(excluded.size):
         item = st.items[excluded[j]]
         if item["excluded"] != 0 and item["hidden"] == 0:
-            s, n = item["s"] + prior[item["stratum"], 0], pulls(st, item) + prior[item["stratum"], 1]
-            when = d.when(rule, t, prior[item["stratum"], 2])
+            row = prior[item["stratum"]]
+            s, n = (item["s"] + row[0]) * row[3], (pulls(st, item) + row[1]) * row[3]
+            when = d.when(rule, t, row[2])
             count += d.score(rule, s, n, when, arms) == last
         item["excluded"] = 0
     return count

@@ -31,8 +31,10 @@ def score_each(
     for j in range(slots.size):
         item = st.items[slots[j]]
         stratum = item["stratum"]
-        s, n = item["s"] * scale + prior[stratum, 0], pulls(st, item) * scale + prior[stratum, 1]
         left = prior[stratum, 2] if lives.size == 0 else LEFT[lives[slots[j]]]
+        weight = prior[stratum, 3] if not left > 0.0 else 1.0  # the level of what is left of a life goes by counts
+        s = (item["s"] * scale + prior[stratum, 0]) * weight
+        n = (pulls(st, item) * scale + prior[stratum, 1]) * weight
         out[j] = d.score(rule, s, n, d.when(rule, t, left), arms)
 
 

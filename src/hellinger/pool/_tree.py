@@ -10,6 +10,9 @@ An item of a group of which nothing is known has exactly the prior of an item wi
 those above it is rounded too, so that an event seldom reaches its relatives. A group of very many items has a stratum
 of its own, whose prior is exact and common to all of them: an event there moves nobody.
 
+Where a prior is stronger than the pool's by what groups know, counts are scored as if there were √(p/T) times as many,
+p and T being the strengths: the item's rate is known beforehand to within that much less.
+
 An item may have a factor by its features (:mod:`hellinger.policies.effects`): its impressions then are that many
 exposures of its group, its prior has the group's mean times the factor, and the same rewards a. A large group has a
 stratum for each quarter of an octave of factors.
@@ -203,20 +206,26 @@ def relative_classes() -> Floats:
     return np.column_stack([2.0**octaves, 2.0 ** _STRENGTHS[number // _MEANS]])
 
 
-def class_table(a: float, strength: float, rows: int) -> Floats:
-    """Pseudo-counts a and a + b of every class, what is left of its life, and room for so many rows in all."""
-    table = np.zeros((max(rows, CLASSES), 3))
+def class_table(a: float, strength: float, rows: int, *, weighted: bool) -> Floats:
+    """Pseudo-counts a and a + b of every class, what is left of its life, what counts weigh, and room for so many rows.
+
+    Counts weigh more where groups make a prior strong, if so asked: see section 11 of the theory page.
+    """
+    table = np.zeros((max(rows, CLASSES), 4))
+    table[:, 3] = 1.0
     odds, p = relative_classes().T
     mean = a / strength
     odds, p = odds * mean / (1.0 - mean), p * strength
     table[:CLASSES, 0], table[:CLASSES, 1] = p * odds / (1.0 + odds), p
+    if weighted:
+        table[:CLASSES, 3] = np.sqrt(np.maximum(p / strength, 1.0))
     table[:KNOWN] = own_table(a, strength)
     return table
 
 
 def own_table(a: float, strength: float) -> Floats:
     """The rows of the pool's own prior, with what is left of each class of lives."""
-    return np.column_stack([np.full(KNOWN, a), np.full(KNOWN, strength), LEFT])
+    return np.column_stack([np.full(KNOWN, a), np.full(KNOWN, strength), LEFT, np.ones(KNOWN)])
 
 
 @brief
@@ -569,6 +578,7 @@ def _own_rows(levels: Levels, table: Floats, stratum: int, k: float, ky: float, 
         factor = 2.0 ** (j / 4 - MOST_STEPS // STEPS) if levels.width > 1 else 1.0
         mean, strength = min(max(m * factor, 1e-9), 1.0 - 1e-9), p / factor
         table[first + j, 0], table[first + j, 1] = mean * strength, strength
+        table[first + j, 3] = 1.0 if levels.factors else math.sqrt(max(p / levels.strength, 1.0))
 
 
 @inline

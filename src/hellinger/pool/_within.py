@@ -208,11 +208,11 @@ class Within(Membership):
         shift, before = law.of(segment), self._law
         self._law = None if shift is None else _Law(law.mean, law.strength, law.variance, 2.0**shift)
         if self._law is None:  # nobody ranks by it
-            self.table = np.full((1 + _STRENGTHS * _MEANS, 3), (*prior[:2], 0.0))
+            self.table = np.full((1 + _STRENGTHS * _MEANS, 4), (*prior[:2], 0.0, 1.0))
         elif self._law != before:
             self.table = _table(self._law)
         self._informed = None
-        a, strength, _ = self.table[0].tolist()
+        a, strength = self.table[0, :2].tolist()
         self.prior = Prior(a, strength, prior.focus, prior.plays)
         return self._law is not None and self._law != before
 
@@ -350,7 +350,8 @@ def _table(law: _Law) -> Floats:
     p, step = 2.0 ** (0.5 * (number // _MEANS)), number % _MEANS
     octaves = np.where(step <= _TOP, step / _ABOVE, (_TOP - step) / _BELOW)
     x = 2.0**octaves * odds
-    table = np.zeros((1 + number.size, 3))
+    table = np.zeros((1 + number.size, 4))
     table[1:, 0], table[1:, 1] = p * x / (1.0 + x), p
     table[0, :2] = mean * unknown, unknown
+    table[:, 3] = 1.0
     return table

@@ -488,7 +488,7 @@ class Pool(Core, Generic[IdT]):
         tags = self._tags.sets[item["tags"]]
         mean = s / max(n, s / self._store.limit) if n > 0 else math.nan
         age, hidden = self.time - float(item["born"]), bool(item["hidden"])
-        a, strength, _ = self._members.table[item["stratum"]].tolist()
+        a, strength = self._members.table[item["stratum"], :2].tolist()
         prior = None if self.prior is None else (a, strength)
         path, left = self._members.path(int(slot[0])), self._members.lives.left(int(slot[0]))
         return Stats(plain(n), plain(s), mean, score, age, tags, hidden, path, prior, left)
