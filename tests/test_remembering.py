@@ -12,7 +12,7 @@ from scipy import stats
 
 from hellinger import Bandit, Pool, families, policy, theory
 from hellinger.engine.specs import canonical
-from hellinger.errors import InputError
+from hellinger.errors import HellingerWarning, InputError
 from hellinger.lab import Changing, changing, simulate
 from hellinger.policies.constant_space import WORDS
 from hellinger.policies.ids import _least_ratio, _regret_and_gain
@@ -57,6 +57,64 @@ def test_a_window_of_real_rewards_does_not_drift() -> None:
     pulls = [sum(arm == i for arm, _ in played) for i in range(2)]
     sums = [math.fsum(x for arm, x in played if arm == i) for i in range(2)]
     assert bandit.index() == pytest.approx(plain.index(sums, pulls, t=11), rel=1e-14)
+
+
+def best_of_the_last(played: list[tuple[int, float]], window: int) -> set[int]:
+    """Arms whose index by the last plays alone, added up exactly, is the largest."""
+    last = played[-window:]
+    had = [[x for arm, x in last if arm == i] for i in range(3)]
+    index = policy("hellinger-ucb").index([math.fsum(x) for x in had], [len(x) for x in had], t=len(last) + 1)
+    return set(np.flatnonzero(index >= index.max() - 1e-12).tolist())
+
+
+def test_a_window_of_decimal_rewards_never_has_less_than_nothing() -> None:
+    """0.1 + 0.2 − 0.1 − 0.2 is less than 0, and the square root of that no number."""
+    rewards = [0.0, 0.1, 0.2, 0.3, 0.7]
+    for seed in range(4):
+        bandit, rng = Bandit("hellinger-ucb(window=7)", arms=3, seed=seed), np.random.default_rng(seed)
+        played: list[tuple[int, float]] = []
+        for _ in range(400):
+            expected = best_of_the_last(played, 7)
+            played += game(bandit, lambda _, rng=rng: float(rng.choice(rewards)), 1)  # type: ignore[misc]
+            assert played[-1][0] in expected
+
+    drawn: list[tuple[int, float]] = []
+
+    def reward(rng: np.random.Generator, arm: int) -> float:
+        drawn.append((arm, float(rng.choice(rewards))))
+        return drawn[-1][1]
+
+    with pytest.warns(HellingerWarning, match="Python functions"):
+        simulate(
+            "hellinger-ucb(window=7)", means=[0.26] * 3, rewards=reward, horizon=900, runs=1, ties="first", workers=1
+        )
+    assert len(drawn) == 900
+    for step in range(3, 900):
+        assert drawn[step][0] in best_of_the_last(drawn[:step], 7)
+
+
+@pytest.mark.parametrize(
+    ("spec", "family", "rewards"),
+    [
+        ("kl-ucb(window=20)", "bernoulli", [1.0, 0.9, 0.1]),
+        ("kl-ucb(window=20)", "binomial(n=3)", [3.0, 3.0, 2.9]),
+        ("kl-ucb(discount=0.98)", "binomial(n=3)", [3.0]),
+        ("imed(discount=0.7)", "binomial(n=3)", [3.0, 0.1]),
+        ("kl-ucb(detect=0.5)", "binomial(n=3)", [3.0, 3.0, 2.9]),
+    ],
+)
+def test_means_of_what_is_left_are_means_that_rewards_can_have(spec: str, family: str, rewards: list[float]) -> None:
+    high = families.get(family).mean_bounds[1]
+    for seed in range(3):
+        bandit, rng = Bandit(spec, arms=3, family=family, seed=seed), np.random.default_rng(seed)
+        for _ in range(400):
+            assert not np.isnan(bandit.index()).any()
+            game(bandit, lambda _, rng=rng: float(rng.choice(rewards)), 1)  # type: ignore[misc]
+            sums, pulls = bandit.policy.memory["counts"][:2]
+            left = pulls > 0.0
+            assert (sums[left] / pulls[left] <= high).all()
+            assert (sums >= 0.0).all()
+            assert (sums[~left] == 0.0).all()
 
 
 @pytest.mark.parametrize("name", ["ucb1", "kl-ucb", "hellinger-ucb"])
