@@ -173,6 +173,7 @@ def test_forgetting_is_checked() -> None:
         ("imed(detect=0.1)", "each arm by itself"),
         ("cold-start(window=9)", "half_life"),
         ("exp3(window=9)", "its own memory"),
+        ("exp3s(changes=-1)", "0 <= changes"),
         ("ucb1(window=soon)", "a number"),
         ("ucb1(windows=9)", "window, discount, detect"),
     ):
@@ -200,7 +201,13 @@ def test_forgetting_is_checked() -> None:
         ("exp3(horizon=400)", math.sqrt(3 * math.log(3) / ((math.e - 1) * 400)), 0.0, None),
         (
             "exp3s(changes=2, horizon=400)",
-            math.sqrt(3 * (2 * math.log(1200) + math.e) / ((math.e - 1) * 400)),
+            math.sqrt(3 * (3 * math.log(1200) + math.e) / ((math.e - 1) * 400)),
+            1 / 400,
+            None,
+        ),
+        (
+            "exp3s(changes=0, horizon=400)",
+            math.sqrt(3 * (math.log(1200) + math.e) / ((math.e - 1) * 400)),
             1 / 400,
             None,
         ),
