@@ -11,9 +11,13 @@ import pytest
 from scipy import stats
 
 from hellinger import Bandit, Pool, families, policy, theory
+from hellinger._jit import jit
 from hellinger.engine.specs import canonical
 from hellinger.errors import HellingerWarning, InputError
 from hellinger.lab import Changing, changing, simulate
+from hellinger.policies import Rule
+from hellinger.policies import _dispatch as d
+from hellinger.policies._rule import fill, observe
 from hellinger.policies.constant_space import WORDS
 from hellinger.policies.ids import _least_ratio, _regret_and_gain
 from rewards import rewards_of
@@ -32,6 +36,16 @@ def game(bandit: Bandit, reward: Callable[[int], float], rounds: int) -> list[tu
 def coin(seed: int, *means: float) -> Callable[[int], float]:
     rng = np.random.default_rng(seed)
     return lambda arm: float(rng.random() < means[arm])
+
+
+@jit
+def limit(rule: Rule, t: float, arms: float, out: Any) -> None:
+    d.limit(rule, t, arms, out)
+
+
+@jit
+def exact(rule: Rule, arm: int, t: float, arms: float) -> float:
+    return d.exact(rule, arm, t, arms)
 
 
 # Forgetting -------------------------------------------------------------------------------------------
@@ -325,6 +339,54 @@ def test_more_rewards_than_are_told_apart_are_rounded_up() -> None:
     bandit.update_many([0] * 400, rewards)
     exact = theory.empirical_upper(rewards.tolist(), math.log(401) / 400)
     assert exact <= bandit.index()[0] <= exact + 0.02
+
+
+@pytest.mark.parametrize("spec", ["empirical-kl-ucb", "empirical-kl-ucb(c=3)", "empirical-imed"])
+def test_no_index_exceeds_what_is_kept_of_it(spec: str) -> None:
+    """At every later round, whatever others earn: so that the bound alone may rule an arm out."""
+    rng = np.random.default_rng(10)
+    laws: list[Callable[[], float]] = [
+        lambda: float(rng.random() < 0.4),
+        lambda: float(rng.integers(5)) / 4.0,
+        lambda: float(rng.beta(3, 2)),
+        lambda: 1.0 - 1e-12 * float(rng.random()),
+        lambda: float(rng.choice([0.0, 1e-300, 0.3])),
+    ]
+    for law in [*laws, None]:
+        rule = policy(spec).begin(4).rule
+        bound, index = np.empty(4), np.empty(4)
+        for t in range(1, 250):
+            limit(rule, float(t), 4.0, bound)
+            fill(rule, np.empty(0), np.empty(0), float(t), None, index)
+            assert (bound >= index).all()
+            for arm in rng.permutation(4)[: rng.integers(5)]:
+                assert exact(rule, int(arm), float(t), 4.0) == index[arm]
+            arm = int(rng.choice([0, 0, 0, 1, 1, 2, 3] if t > 10 else [1, 2]))
+            observe(rule, arm, (law or laws[arm])(), float(t))
+
+
+@pytest.mark.parametrize("spec", ["empirical-kl-ucb", "empirical-kl-ucb(c=3)", "empirical-imed"])
+@pytest.mark.parametrize(
+    ("means", "family"),
+    [
+        ([0.5, 0.45, 0.3, 0.55], "bernoulli"),
+        ([0.0, 1.0, 0.99], "bernoulli"),
+        ([0.05] * 40, "bernoulli"),
+        ([1.5, 2.0, 2.1, 2.1], "binomial(n=4)"),
+        ([150.0, 151.0, 149.0], "binomial(n=300)"),
+    ],
+)
+def test_few_indices_make_the_choices_of_all(spec: str, means: list[float], family: str) -> None:
+    for init, ties in ((1, "random"), (0, "first")):
+        few, all_ = (
+            simulate(
+                spec, means=means, family=family, horizon=1500, runs=3, seed=4, init=init, ties=ties, player=player
+            )
+            for player in ("auto", "scan")
+        )
+        assert np.array_equal(few.pulls, all_.pulls)
+        assert np.array_equal(few.regret, all_.regret)
+        assert np.array_equal(few.reward, all_.reward)
 
 
 # Means that change ------------------------------------------------------------------------------------

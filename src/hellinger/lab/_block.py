@@ -98,6 +98,8 @@ class Block(NamedTuple):
         player = setting.player
         if paged:
             player = "pages"
+        elif rule.limited and player == "auto":
+            player = "limited"
         elif not rule.rising and player != "pages":
             player = "scan"
         elif player == "auto":
@@ -129,6 +131,8 @@ class Block(NamedTuple):
                 total = _play.pages(*common, *pages, checkpoints, regret, outcome.pulls)
             elif player == "lazy":
                 total = _play.lazy(*common, checkpoints, regret, outcome.pulls)
+            elif player == "limited":
+                total = _play.limited(*common, checkpoints, regret, outcome.pulls)
             elif player == "leader":
                 total = _play.leader(*common, width, checkpoints, regret, outcome.pulls)
             else:

@@ -53,8 +53,8 @@ _MAKERS: dict[str, Callable[..., Rule]] = {}
 def named(name: str) -> Callable[[Constructor], Constructor]:
     """Give a function from a family (and keyword arguments) to a rule its name in specs.
 
-    Its docstring has a line ``Formula:`` and a line ``Reference:``, which may go on on the next. ``python -OO`` strips docstrings: a policy then
-    works the same, and its texts are empty.
+    Its docstring has a line ``Formula:`` and a line ``Reference:``, each of which may go on below. ``python -OO``
+    strips docstrings: a policy then works the same, and its texts are empty.
     """
 
     def register(make: Constructor) -> Constructor:
