@@ -56,6 +56,9 @@ class Rule(Component):
     thorough: ClassVar[bool] = True
     """Every arm is played sooner or later, however little hope there is for it."""
 
+    sparing: ClassVar[bool] = False
+    """It looks at a few arms for a choice, however many there are."""
+
     few: ClassVar[bool] = False
     """Its time and memory for a choice grow with the square of the arms: it is for a hundred of them, not for pools."""
 

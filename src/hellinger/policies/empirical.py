@@ -69,6 +69,7 @@ class EmpiricalUcb(_Parameters, Rule):
             missing += self.counts[arm, j] * self.below[arm, j]
         self.kept[_MEAN, arm] = missing / n
         self.kept[_VALUE, arm] = math.inf
+        self.latest[0] = 0.0
 
     def _fill(self, sums: Floats, pulls: Floats, t: float, arms: float, rng: Any, out: Floats) -> None:
         for i in range(out.size):
@@ -96,8 +97,9 @@ class EmpiricalUcb(_Parameters, Rule):
                 part += some[j] * below[j] / (beyond + below[j]) if below[j] > 0.0 else 0.0
             kept[_VALUE, arm] = self.top - gap + _MARGIN * (gap + 1e-6 * abs(self.top))
             kept[_SLOPE, arm], kept[_PLACE, arm] = gap / part, level
-        self.latest[0], self.latest[1], self.latest[2] = t, arm, self.top - gap
-        return self.top - gap
+        index = float(self.top - gap)
+        self.latest[0], self.latest[1], self.latest[2] = t, arm, index
+        return index
 
 
 class EmpiricalImed(EmpiricalUcb):
@@ -133,7 +135,7 @@ class EmpiricalImed(EmpiricalUcb):
         if not n > 0.0:
             return math.inf
         value, share = divergence(below, some, n, least)
-        index = -(n * value + math.log(n))
+        index = -float(n * value + math.log(n))
         if least > 0.0:
             kept[_VALUE, arm] = index + _MARGIN * (1.0 + n + abs(index))
             kept[_SLOPE, arm], kept[_PLACE, arm] = n * rise(below, some, n, least, share), least
