@@ -45,7 +45,7 @@ def policies(variation: float, changes: float, window: int) -> dict[str, str]:
         named |= {f"{name}(window=τ)": f"{name}(window={window})"}
     named |= {
         "exp3": "exp3",
-        "exp3s": f"exp3s(changes={max(changes, 1):g})",
+        "exp3s": f"exp3s(changes={changes:g})",
         "rexp3": f"rexp3(variation={variation:g})",
     }
     return named | {"thompson": "thompson"}

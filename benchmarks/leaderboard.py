@@ -93,7 +93,18 @@ def main() -> None:
     results.table("policies", ["policy", "Bernoulli", "Poisson", "two close arms", "99 %", "cold start"], rows)
     results.value("cold_start_tail", found["bernoulli"]["cold-start"]["q99"])
     results.value("kl_plus_tail", found["bernoulli"]["kl-ucb+"]["q99"])
-    for name, picture in (("bernoulli", "leaderboard_bernoulli"), ("cold-start", "leaderboard_cold_start")):
+    moving = standings["changing"]
+    rows = []
+    for row in sorted(moving.named.summary(), key=lambda row: float(row["mean_regret"])):
+        if row["policy"] in SHOWN or "(" in row["policy"]:
+            rows.append([f"`{row['policy']}`", f"{row['mean_regret']:,.0f} ± {row['sem']:,.0f}", f"{row['q99']:,.0f}"])
+    results.value("changing_runs", moving.result.runs)
+    results.table("changing", ["policy", "regret", "99 %"], rows)
+    for name, picture in (
+        ("bernoulli", "leaderboard_bernoulli"),
+        ("changing", "leaderboard_changing"),
+        ("cold-start", "leaderboard_cold_start"),
+    ):
         standing = standings[name]
         results.picture(picture, "draw_ranking", places=places(standing), title=standing.contest.title)
     results.write()

@@ -29,20 +29,25 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lab, "available", lambda: {name: policies.available()[name] for name in FEW})
 
 
-def test_contests_are_the_four() -> None:
-    assert [contest.name for contest in CONTESTS] == ["bernoulli", "poisson", "close", "cold-start"]
-    assert [Problem.make(contest.means, contest.family).means.size for contest in CONTESTS] == [10, 7, 2, 10_000]
+def test_contests_are_the_five() -> None:
+    assert [contest.name for contest in CONTESTS] == ["bernoulli", "poisson", "close", "changing", "cold-start"]
+    assert [
+        Problem.make(contest.means, contest.family, horizon=contest.horizon).means.size for contest in CONTESTS
+    ] == [10, 7, 2, 10, 10_000]
 
 
 @pytest.mark.parametrize("contest", CONTESTS, ids=lambda contest: contest.name)
 def test_everyone_plays_or_is_left_out_with_a_reason(contest: Contest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lab, "available", policies.available)
-    problem = Problem.make(contest.means, contest.family)
+    problem = Problem.make(contest.means, contest.family, horizon=contest.horizon)
     playing, left_out = lab._entrants(contest, problem, everyone=False)
-    assert sorted([each.name for each in playing] + list(left_out)) == list(policies.available())
+    beside = [policies.policy(spec).name for spec in contest.beside]
+    assert sorted([each.name for each in playing] + list(left_out)) == sorted([*policies.available(), *beside])
     assert not any(each.needs_horizon for each in playing)
     if contest.name == "cold-start":
-        assert all(each.rule.rising for each in playing)
+        pooled = {each.name for each in playing if lab._player(each, problem) == "pool"}
+        assert pooled == {"cold-start", "greedy"}
+        assert all(each.rule.rising for each in playing if each.name not in {*pooled, "constant-space"})
         assert {"thompson", "imed"} <= left_out.keys()
         assert "grows with the square of the arms" in left_out["ids"]
         assert all("every arm" in why for name, why in left_out.items() if name != "ids")
@@ -81,6 +86,28 @@ def test_standings_are_the_simulators(tmp_path: Path) -> None:
     assert record["contests"][0].keys() == {
         "contest", "title", "family", "arms", "horizon", "runs", "policies", "left_out", "wall_s"
     }  # fmt: skip
+
+
+def test_forms_play_where_means_change_and_a_pool_where_arms_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        lab, "available", lambda: {"greedy": policies.available()["greedy"], "ucb1": policies.available()["ucb1"]}
+    )
+    monkeypatch.setattr(lab, "_POOLED", 5)
+    contests = (
+        Contest("moving", "", "bernoulli", "piecewise(arms=3, changes=2)", 600, 1, ("ucb1(window=50)", "exp3s")),
+        Contest("many", "", "bernoulli", "beta(2, 20)x40", 600),
+    )
+    told: list[float] = []
+    moving, many = leaderboard(runs=4, contests=contests, say=lambda _, done: told.append(done or 0.0))
+    assert moving.result.changes == [201, 401]
+    assert {row["policy"] for row in moving.ranked} == {"greedy", "ucb1", "ucb1(window=50)", "exp3s(horizon=600)"}
+    assert "exp3s" in moving.named.policies
+    assert many.result.policies == ["ucb1", "greedy"]
+    assert many.result.final.shape == (2, 4)
+    assert many.result.pulls[:, -1].sum(axis=1).tolist() == [600, 600]
+    assert told[-1] == 1.0
+    alone = simulate("ucb1", means="beta(2, 20)x40", horizon=600, runs=4)
+    assert many.result.final[0].tolist() == alone.final[0].tolist()
 
 
 def test_tails_are_drawn_where_runs_are_enough() -> None:

@@ -47,8 +47,10 @@ def test_the_package() -> None:
 @pytest.mark.parametrize("entry", policies.available().values(), ids=policies.available())
 def test_policies_are_documented(entry: policies.Entry) -> None:
     assert entry.summary
-    assert entry.formula
-    assert entry.reference
+    assert entry.formula.endswith(".")
+    assert entry.reference.endswith(".")
+    paragraph = f"Formula: {entry.formula} Reference: {entry.reference}"
+    assert paragraph in " ".join((entry.make.__doc__ or "").split()), "the whole of what the docstring says"
 
 
 @pytest.mark.parametrize("family", families.available().values(), ids=families.available())

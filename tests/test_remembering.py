@@ -11,9 +11,13 @@ import pytest
 from scipy import stats
 
 from hellinger import Bandit, Pool, families, policy, theory
+from hellinger._jit import jit
 from hellinger.engine.specs import canonical
-from hellinger.errors import InputError
+from hellinger.errors import HellingerWarning, InputError
 from hellinger.lab import Changing, changing, simulate
+from hellinger.policies import Rule
+from hellinger.policies import _dispatch as d
+from hellinger.policies._rule import fill, observe
 from hellinger.policies.constant_space import WORDS
 from hellinger.policies.ids import _least_ratio, _regret_and_gain
 from rewards import rewards_of
@@ -32,6 +36,16 @@ def game(bandit: Bandit, reward: Callable[[int], float], rounds: int) -> list[tu
 def coin(seed: int, *means: float) -> Callable[[int], float]:
     rng = np.random.default_rng(seed)
     return lambda arm: float(rng.random() < means[arm])
+
+
+@jit
+def limit(rule: Rule, t: float, arms: float, out: Any) -> None:
+    d.limit(rule, t, arms, out)
+
+
+@jit
+def exact(rule: Rule, arm: int, t: float, arms: float) -> float:
+    return d.exact(rule, arm, t, arms)
 
 
 # Forgetting -------------------------------------------------------------------------------------------
@@ -57,6 +71,64 @@ def test_a_window_of_real_rewards_does_not_drift() -> None:
     pulls = [sum(arm == i for arm, _ in played) for i in range(2)]
     sums = [math.fsum(x for arm, x in played if arm == i) for i in range(2)]
     assert bandit.index() == pytest.approx(plain.index(sums, pulls, t=11), rel=1e-14)
+
+
+def best_of_the_last(played: list[tuple[int, float]], window: int) -> set[int]:
+    """Arms whose index by the last plays alone, added up exactly, is the largest."""
+    last = played[-window:]
+    had = [[x for arm, x in last if arm == i] for i in range(3)]
+    index = policy("hellinger-ucb").index([math.fsum(x) for x in had], [len(x) for x in had], t=len(last) + 1)
+    return set(np.flatnonzero(index >= index.max() - 1e-12).tolist())
+
+
+def test_a_window_of_decimal_rewards_never_has_less_than_nothing() -> None:
+    """0.1 + 0.2 − 0.1 − 0.2 is less than 0, and the square root of that no number."""
+    rewards = [0.0, 0.1, 0.2, 0.3, 0.7]
+    for seed in range(4):
+        bandit, rng = Bandit("hellinger-ucb(window=7)", arms=3, seed=seed), np.random.default_rng(seed)
+        played: list[tuple[int, float]] = []
+        for _ in range(400):
+            expected = best_of_the_last(played, 7)
+            played += game(bandit, lambda _, rng=rng: float(rng.choice(rewards)), 1)  # type: ignore[misc]
+            assert played[-1][0] in expected
+
+    drawn: list[tuple[int, float]] = []
+
+    def reward(rng: np.random.Generator, arm: int) -> float:
+        drawn.append((arm, float(rng.choice(rewards))))
+        return drawn[-1][1]
+
+    with pytest.warns(HellingerWarning, match="Python functions"):
+        simulate(
+            "hellinger-ucb(window=7)", means=[0.26] * 3, rewards=reward, horizon=900, runs=1, ties="first", workers=1
+        )
+    assert len(drawn) == 900
+    for step in range(3, 900):
+        assert drawn[step][0] in best_of_the_last(drawn[:step], 7)
+
+
+@pytest.mark.parametrize(
+    ("spec", "family", "rewards"),
+    [
+        ("kl-ucb(window=20)", "bernoulli", [1.0, 0.9, 0.1]),
+        ("kl-ucb(window=20)", "binomial(n=3)", [3.0, 3.0, 2.9]),
+        ("kl-ucb(discount=0.98)", "binomial(n=3)", [3.0]),
+        ("imed(discount=0.7)", "binomial(n=3)", [3.0, 0.1]),
+        ("kl-ucb(detect=0.5)", "binomial(n=3)", [3.0, 3.0, 2.9]),
+    ],
+)
+def test_means_of_what_is_left_are_means_that_rewards_can_have(spec: str, family: str, rewards: list[float]) -> None:
+    high = families.get(family).mean_bounds[1]
+    for seed in range(3):
+        bandit, rng = Bandit(spec, arms=3, family=family, seed=seed), np.random.default_rng(seed)
+        for _ in range(400):
+            assert not np.isnan(bandit.index()).any()
+            game(bandit, lambda _, rng=rng: float(rng.choice(rewards)), 1)  # type: ignore[misc]
+            sums, pulls = bandit.policy.memory["counts"][:2]
+            left = pulls > 0.0
+            assert (sums[left] / pulls[left] <= high).all()
+            assert (sums >= 0.0).all()
+            assert (sums[~left] == 0.0).all()
 
 
 @pytest.mark.parametrize("name", ["ucb1", "kl-ucb", "hellinger-ucb"])
@@ -115,6 +187,7 @@ def test_forgetting_is_checked() -> None:
         ("imed(detect=0.1)", "each arm by itself"),
         ("cold-start(window=9)", "half_life"),
         ("exp3(window=9)", "its own memory"),
+        ("exp3s(changes=-1)", "0 <= changes"),
         ("ucb1(window=soon)", "a number"),
         ("ucb1(windows=9)", "window, discount, detect"),
     ):
@@ -142,7 +215,13 @@ def test_forgetting_is_checked() -> None:
         ("exp3(horizon=400)", math.sqrt(3 * math.log(3) / ((math.e - 1) * 400)), 0.0, None),
         (
             "exp3s(changes=2, horizon=400)",
-            math.sqrt(3 * (2 * math.log(1200) + math.e) / ((math.e - 1) * 400)),
+            math.sqrt(3 * (3 * math.log(1200) + math.e) / ((math.e - 1) * 400)),
+            1 / 400,
+            None,
+        ),
+        (
+            "exp3s(changes=0, horizon=400)",
+            math.sqrt(3 * (math.log(1200) + math.e) / ((math.e - 1) * 400)),
             1 / 400,
             None,
         ),
@@ -260,6 +339,54 @@ def test_more_rewards_than_are_told_apart_are_rounded_up() -> None:
     bandit.update_many([0] * 400, rewards)
     exact = theory.empirical_upper(rewards.tolist(), math.log(401) / 400)
     assert exact <= bandit.index()[0] <= exact + 0.02
+
+
+@pytest.mark.parametrize("spec", ["empirical-kl-ucb", "empirical-kl-ucb(c=3)", "empirical-imed"])
+def test_no_index_exceeds_what_is_kept_of_it(spec: str) -> None:
+    """At every later round, whatever others earn: so that the bound alone may rule an arm out."""
+    rng = np.random.default_rng(10)
+    laws: list[Callable[[], float]] = [
+        lambda: float(rng.random() < 0.4),
+        lambda: float(rng.integers(5)) / 4.0,
+        lambda: float(rng.beta(3, 2)),
+        lambda: 1.0 - 1e-12 * float(rng.random()),
+        lambda: float(rng.choice([0.0, 1e-300, 0.3])),
+    ]
+    for law in [*laws, None]:
+        rule = policy(spec).begin(4).rule
+        bound, index = np.empty(4), np.empty(4)
+        for t in range(1, 250):
+            limit(rule, float(t), 4.0, bound)
+            fill(rule, np.empty(0), np.empty(0), float(t), None, index)
+            assert (bound >= index).all()
+            for arm in rng.permutation(4)[: rng.integers(5)]:
+                assert exact(rule, int(arm), float(t), 4.0) == index[arm]
+            arm = int(rng.choice([0, 0, 0, 1, 1, 2, 3] if t > 10 else [1, 2]))
+            observe(rule, arm, (law or laws[arm])(), float(t))
+
+
+@pytest.mark.parametrize("spec", ["empirical-kl-ucb", "empirical-kl-ucb(c=3)", "empirical-imed"])
+@pytest.mark.parametrize(
+    ("means", "family"),
+    [
+        ([0.5, 0.45, 0.3, 0.55], "bernoulli"),
+        ([0.0, 1.0, 0.99], "bernoulli"),
+        ([0.05] * 40, "bernoulli"),
+        ([1.5, 2.0, 2.1, 2.1], "binomial(n=4)"),
+        ([150.0, 151.0, 149.0], "binomial(n=300)"),
+    ],
+)
+def test_few_indices_make_the_choices_of_all(spec: str, means: list[float], family: str) -> None:
+    for init, ties in ((1, "random"), (0, "first")):
+        few, all_ = (
+            simulate(
+                spec, means=means, family=family, horizon=1500, runs=3, seed=4, init=init, ties=ties, player=player
+            )
+            for player in ("auto", "scan")
+        )
+        assert np.array_equal(few.pulls, all_.pulls)
+        assert np.array_equal(few.regret, all_.regret)
+        assert np.array_equal(few.reward, all_.reward)
 
 
 # Means that change ------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -12,7 +13,8 @@ import numpy as np
 import pytest
 
 from hellinger import families
-from hellinger.lab import PAPER_BERNOULLI, Problem, Result, _simulate, parse_means, simulate
+from hellinger.errors import InputError
+from hellinger.lab import PAPER_BERNOULLI, Changing, Problem, Result, _simulate, parse_means, simulate
 from hellinger.lab._block import Block, BlockOutcome
 from rewards import rewards_of
 
@@ -294,3 +296,23 @@ def test_checkpoints_are_log_spaced_and_end_at_the_horizon() -> None:
         assert marks[-1] == horizon
         assert marks.size <= count
         assert (np.diff(marks) > 0).all()
+
+
+def test_a_pool_plays_as_the_simulator_does() -> None:
+    """The same rewards; ties, and when a prior is fitted, are its own."""
+    setting: dict[str, Any] = {"means": "beta(2, 20)x30", "horizon": 1500, "runs": 24, "seed": 1}
+    both = [simulate("cold-start", **setting, player=player) for player in ("pool", "scan")]
+    apart = both[0].final[0] - both[1].final[0]
+    assert abs(apart.mean()) < 4 * apart.std() / math.sqrt(24)
+    assert both[0].pulls.sum(axis=2)[0] == pytest.approx(both[0].checkpoints)
+    again = simulate(["ucb1", "cold-start"], **setting | {"runs": 3}, player="pool", workers=1)
+    assert again.final[1].tolist() == both[0].final[0, :3].tolist()
+    course = Changing.make([[0.9, 0.1], [0.1, 0.9]], since=[1, 51])
+    moved = simulate("greedy", means=course, horizon=100, runs=1, player="pool", checkpoints=1000)
+    gaps = np.diff(moved.regret[0, 0], prepend=0.0)
+    assert np.isclose(gaps, 0.8).sum() + np.isclose(gaps, 0.0).sum() == 100
+    for spec, words in (("exp3", "scores counts"), ("empirical-imed", "scores counts")):
+        with pytest.raises(InputError, match=words):
+            simulate(spec, means=[0.1, 0.2], horizon=10, player="pool")
+    with pytest.raises(InputError, match="one arm a round"):
+        simulate("ucb1", means=[0.1, 0.2], horizon=10, slots=2, player="pool")

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from hellinger._jit import helper, jit
 from hellinger._numerics import phi_at
 
-__all__ = ["divergence", "least_gap"]
+__all__ = ["divergence", "least_gap", "rise", "tilted_gap"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -80,9 +80,24 @@ def _tilted(below: Floats, weights: Floats, total: float, mean: float, beyond: f
     return value, (square - inverse * inverse) * beyond / ((1.0 + inverse) * mean), gap / (total * (1.0 + inverse))
 
 
+@helper
+def rise(below: Floats, weights: Floats, total: float, gap: float, share: float) -> float:
+    """By how much K_inf rises with q at q = top − gap, where ``share`` is its λ; as it is convex, it stays above."""
+    value = 0.0
+    for i in range(below.size):
+        value += weights[i] * share * below[i] / (gap * ((1.0 - share) * gap + share * below[i]))
+    return value / total
+
+
 @jit
 def least_gap(below: Floats, weights: Floats, total: float, radius: float) -> float:
-    """top − q for the largest q with K_inf ≤ radius; ``weights`` sum to ``total``.
+    """top − q for the largest q with K_inf ≤ radius; ``weights`` sum to ``total``."""
+    return tilted_gap(below, weights, total, radius)[0]
+
+
+@helper
+def tilted_gap(below: Floats, weights: Floats, total: float, radius: float) -> tuple[float, float]:
+    """:func:`least_gap`, and the e of its law: infinite where that is F itself.
 
     The law with that mean is F tilted by 1/(e + top − X) for some e ≥ 0; or, where even e = 0 is within the radius,
     that one with mass added at the top. So e is the root of one equation (Cappé et al. 2013, appendix), found by
@@ -94,15 +109,15 @@ def least_gap(below: Floats, weights: Floats, total: float, radius: float) -> fl
         nearest = min(nearest, below[i])
     mean /= total
     if radius == 0.0 or mean == 0.0:
-        return mean
+        return mean, math.inf
     if radius == math.inf:
-        return 0.0
+        return 0.0, 0.0
     if nearest > 0.0:
         value, logs = _tilted(below, weights, total, mean, 0.0)[0], 0.0
         for i in range(below.size):
             logs += weights[i] * phi_at((below[i] - mean) / mean, below[i] / mean)
         if value <= radius:
-            return mean * math.exp(-(logs / total + radius))
+            return mean * math.exp(-(logs / total + radius)), 0.0
     for i in range(below.size):
         second += weights[i] * (below[i] - mean) * (below[i] - mean)
     left, right = 0.0, math.inf
@@ -120,7 +135,8 @@ def least_gap(below: Floats, weights: Floats, total: float, radius: float) -> fl
         step = abs(following - z)
         z = following
         if z > 700.0:
-            return 0.0
+            return 0.0, 0.0
         if step <= (1e-9 if newton else 2e-16) * z:  # Newton's next step would be of the order of its square
             break
-    return _tilted(below, weights, total, mean, mean / math.expm1(z))[2]
+    beyond = mean / math.expm1(z)
+    return _tilted(below, weights, total, mean, beyond)[2], beyond

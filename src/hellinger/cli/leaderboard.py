@@ -1,4 +1,4 @@
-"""``hellinger leaderboard``: every policy on four problems."""
+"""``hellinger leaderboard``: every policy on five problems."""
 
 from __future__ import annotations
 
@@ -22,7 +22,11 @@ __all__ = ["leaderboard"]
 def leaderboard(
     out: Annotated[Path, typer.Option(help="Folder for the rankings and their numbers.")] = Path("leaderboard"),
     runs: Annotated[
-        int, typer.Option(help="Runs of each policy; the cold start has one in 20 of them.", parser=whole(most=10**6))
+        int,
+        typer.Option(
+            help="Runs of each policy; changing means have half, the cold start one in 20 of them.",
+            parser=whole(most=10**6),
+        ),
     ] = 200,
     seed: Annotated[int, typer.Option(help="The same seed gives the same numbers, anywhere.", parser=whole())] = 0,
     everyone: Annotated[
@@ -30,7 +34,7 @@ def leaderboard(
     ] = False,
     json: JsonFlag = False,
 ) -> None:
-    """Rank every policy on the paper's two problems, on two close arms, and on a cold start with 10,000 arms."""
+    """Rank every policy on the paper's problems, two close arms, means that change, and 10,000 new arms."""
     with needs_extra("lab"):
         from hellinger.lab import leaderboard as lab
 

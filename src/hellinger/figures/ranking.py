@@ -15,6 +15,10 @@ from hellinger.figures._style import QUIET, blank, kin_colour, spread_axis, styl
 __all__ = ["Place", "draw_ranking"]
 
 
+_LONG = 20
+"""Letters of a name beside which little width is left: what is under the axis then begins below the names."""
+
+
 class Place(NamedTuple):
     """A policy's regret: mean, the ends of its interval, and a high quantile."""
 
@@ -55,6 +59,8 @@ def draw_ranking(
             axes.axvline(lower, linestyle=":", color="black", linewidth=1.0, label="lower bound")
             ends.append(lower)
         spread_axis(axes, ends, what, unit)
+        if max(len(place.label) for place in ranked) > _LONG:
+            axes.set_xlabel(axes.get_xlabel(), loc="right")
         axes.set_yticks(rows, [place.label for place in ranked])
         axes.set_ylim(0.3, len(ranked) + 0.7)
         axes.grid(visible=True, axis="y", linestyle=":")

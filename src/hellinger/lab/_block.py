@@ -11,12 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from hellinger import _jit
-from hellinger._random import stream
+from hellinger._random import stream, word
 from hellinger.errors import InputError
+from hellinger.families import Family
+from hellinger.families import _dispatch as families
 from hellinger.lab import _play
 from hellinger.lab.problem import Problem
 from hellinger.policies import Policy
-from hellinger.world.players import CountsPlayer
+from hellinger.world.players import CountsPlayer, PoolPlayer
 from hellinger.world.runs import run_key
 from hellinger.world.site import Site, turns
 
@@ -98,7 +100,9 @@ class Block(NamedTuple):
         player = setting.player
         if paged:
             player = "pages"
-        elif not rule.rising and player != "pages":
+        elif rule.limited and player == "auto":
+            player = "limited"
+        elif not rule.rising and player not in ("pages", "pool"):
             player = "scan"
         elif player == "auto":
             player = "leader" if arms < _LAZY_FROM else "lazy"
@@ -124,11 +128,15 @@ class Block(NamedTuple):
                 )
                 continue
             common = (rule, family, table, course.since, order, streams, init)
-            if player == "pages":
+            if player == "pool":
+                total = _play_pool(self.policy, run, *common[1:], setting.seed, checkpoints, regret, outcome.pulls)
+            elif player == "pages":
                 pages = (rng, rule.random, setting.slots, setting.batch, setting.delay)
                 total = _play.pages(*common, *pages, checkpoints, regret, outcome.pulls)
             elif player == "lazy":
                 total = _play.lazy(*common, checkpoints, regret, outcome.pulls)
+            elif player == "limited":
+                total = _play.limited(*common, checkpoints, regret, outcome.pulls)
             elif player == "leader":
                 total = _play.leader(*common, width, checkpoints, regret, outcome.pulls)
             else:
@@ -170,6 +178,42 @@ def play_drawn(
     raise AssertionError("a site is played without end")
 
 
+def _play_pool(
+    policy: Policy,
+    run: int,
+    family: Family,
+    course: Floats,
+    since: Ints,
+    order: Ints,
+    streams: npt.NDArray[np.uint64],
+    init: int,
+    seed: int,
+    checkpoints: Ints,
+    regrets: Floats,
+    played: Ints,
+) -> float:
+    """Play a run as a pool ranks, one arm a round: some microseconds a round, however many arms there are."""
+    arms = order.size
+    mixed = int(np.random.SeedSequence([seed, run, 4]).generate_state(1, np.uint64)[0])
+    player, none, pulls = PoolPlayer(policy, arms, seed=mixed), np.zeros(1, np.int64), np.zeros(arms, np.int64)
+    row, when, regret, total, best = 0, 0, 0.0, 0.0, float(course[0].max())
+    for step in range(1, int(checkpoints[-1]) + 1):
+        if row + 1 < since.size and step == since[row + 1]:
+            row, best = row + 1, float(course[row + 1].max())
+        page = np.array([(step - 1) // init]) if step <= init * arms else player.choose(1, none)[0]
+        arm = int(page[0])
+        reward = _reward(family, course[row, arm], streams[arm], pulls[arm])
+        player.record(page, 1, np.array([reward]), none)
+        pulls[arm] += 1
+        total += reward
+        regret += best - float(course[row, arm])
+        if step == checkpoints[when]:
+            regrets[when] = regret
+            played[when, order] += pulls
+            when += 1
+    return total
+
+
 class _Drawn(NamedTuple):
     """Rewards that Python functions draw, one for each arm."""
 
@@ -186,6 +230,11 @@ class _Drawn(NamedTuple):
             rule = f"{low:g} <= reward <= {high:g}"
             raise InputError(f"`{rule}` must hold for {self.policy.family}, but arm {arm} gave {reward!r}")
         return out.reshape(places.shape)
+
+
+@_jit.jit
+def _reward(family: Family, mean: float, own: np.uint64, j: int) -> float:
+    return families.draw(family, mean, word(own, np.uint64(j)))
 
 
 @_jit.jit

@@ -1,10 +1,11 @@
-"""One run of one policy, compiled: four ways to play, equal in every decision.
+"""One run of one policy, compiled: five ways to play, equal in every decision.
 
 ``scan`` computes every index at every round. ``leader`` does so only when the arm last played may have been
-overtaken. ``lazy`` keeps arms with equal (sum, pulls) in one cell and
-the cells in a heap ordered by an upper bound of their index, so that a round looks at a few cells however
-many arms there are. ``pages`` plays several arms a round and lets feedback come late or in batches: it is
-:func:`hellinger.world.site.turns` with a policy's plain counts, compiled for arms that stay, a hundred times as fast.
+overtaken. ``limited`` computes the few that may be the largest, by bounds that a rule with a memory keeps. ``lazy``
+keeps arms with equal (sum, pulls) in one cell and the cells in a heap ordered by an upper bound of their index, so that
+a round looks at a few cells however many arms there are. ``pages`` plays several arms a round and lets feedback come
+late or in batches: it is :func:`hellinger.world.site.turns` with a policy's plain counts, compiled for arms that stay,
+a hundred times as fast.
 
 Arms are numbered in the order in which ties go to them; the caller shuffles them for random ties. Their means are the
 rows of ``course``, each from the round in ``since`` on, the first from round 1.
@@ -33,7 +34,7 @@ from hellinger.policies import _dispatch as rules
 from hellinger.policies._rule import Rule
 from hellinger.world.players import largest
 
-__all__ = ["first_largest", "lazy", "leader", "pages", "scan"]
+__all__ = ["first_largest", "lazy", "leader", "limited", "pages", "scan"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -96,6 +97,58 @@ def scan(
         pulls[arm] += 1.0
         rules.observe(rule, arm, reward, float(step))
         rule = rules.learned(rule, sums, pulls, float(step))
+        total += reward
+        regret += best - means[arm]
+        if step == checkpoints[when]:
+            when = _note(when, regret, pulls, order, regrets, played)
+    return total
+
+
+@jit
+def limited(
+    rule: Rule,
+    family: Family,
+    course: Floats,
+    since: Ints,
+    order: Ints,
+    streams: Words,
+    init: int,
+    checkpoints: Ints,
+    regrets: Floats,
+    played: Ints,
+) -> float:
+    """The same choices as :func:`scan`, for a rule that knows what no arm's index exceeds.
+
+    The arms with the largest bounds are computed first, one after the other, and then whoever may reach the best found.
+    """
+    row, means, arms = 0, course[0], course.shape[1]
+    pulls, index = np.zeros(arms), np.empty(arms)
+    known = np.zeros(arms, np.int64)  # the last round for which an arm's index was made exact
+    best = means.max()
+    regret, total, when = 0.0, 0.0, 0
+    for step in range(1, checkpoints[-1] + 1):
+        if row + 1 < since.size and step == since[row + 1]:
+            row += 1
+            means, best = course[row], course[row].max()
+        arm = (step - 1) // init if step <= init * arms else 0
+        if step > init * arms:
+            rules.limit(rule, float(step), float(arms), index)
+            largest = -math.inf
+            for _ in range(2):  # mostly the one just played, whose bound is infinite, and the next
+                arm = first_largest(index, arms)
+                if known[arm] != step:
+                    index[arm] = rules.exact(rule, arm, float(step), float(arms))
+                    known[arm] = step
+                    largest = max(largest, index[arm])
+            for i in range(arms):
+                if index[i] >= largest and known[i] != step:
+                    index[i] = rules.exact(rule, i, float(step), float(arms))
+                    known[i] = step
+                    largest = max(largest, index[i])
+            arm = first_largest(index, arms)
+        reward = families.draw(family, means[arm], word(streams[arm], np.uint64(pulls[arm])))
+        pulls[arm] += 1.0
+        rules.observe(rule, arm, reward, float(step))
         total += reward
         regret += best - means[arm]
         if step == checkpoints[when]:

@@ -94,7 +94,8 @@ def simulate(
     progress
         Called with the steps done and their total.
     player
-        ``"scan"``, ``"leader"``, ``"lazy"`` or ``"pages"`` instead of the fastest; their choices are the same.
+        ``"scan"``, ``"leader"``, ``"lazy"`` or ``"pages"`` instead of the fastest; their choices are the same. Or
+        ``"pool"``, a :class:`Pool`, which breaks ties by itself, and fits a prior when it ranks: for one arm a round.
 
     Examples
     --------
@@ -152,9 +153,17 @@ def simulate(
         horizon=horizon,
     )
     require(ties in ("random", "first"), "ties is 'random' or 'first'", ties=ties)
-    players = ("auto", "scan", "leader", "lazy", "pages")
+    players = ("auto", "scan", "leader", "lazy", "pages", "pool")
     require(player in players, f"player is one of {', '.join(players)}", player=player)
     setting = Setting(horizon, init, seed, ties, slots, batch, delay, player)
+    if player == "pool":
+        require(
+            (slots, batch, delay) == (1, 1, 0), "a pool plays one arm a round", slots=slots, batch=batch, delay=delay
+        )
+        require(bandit.draws is None, "a pool's rewards are drawn by the family", family=bandit.family_name)
+        for one in chosen:
+            counts = one.rule.pooled and not one.rule.by_levels
+            require(counts, "a pool's policy scores counts", policy=one.spec)
     marks = log_spaced(horizon, checkpoints)
     cells = len(chosen) * (runs + arms) * marks.size
     require_memory(8 * cells, f"the result of {runs:,} runs on {arms:,} arms at {marks.size} checkpoints")

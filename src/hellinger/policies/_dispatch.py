@@ -15,7 +15,20 @@ if TYPE_CHECKING:
     from hellinger.policies.balls import Ball
     from hellinger.policies.levels import Level
 
-__all__ = ["ceiling", "distance", "fill", "learned", "level", "lower", "observe", "score", "upper", "when"]
+__all__ = [
+    "ceiling",
+    "distance",
+    "exact",
+    "fill",
+    "learned",
+    "level",
+    "limit",
+    "lower",
+    "observe",
+    "score",
+    "upper",
+    "when",
+]
 
 Floats = npt.NDArray[np.float64]
 
@@ -60,6 +73,18 @@ def learned(self: Rule, sums: Floats, pulls: Floats, plays: float) -> Rule:
 def observe(self: Rule, arm: int, reward: float, t: float) -> None:
     """See what came of playing an arm at round t, where the rule remembers more than counts."""
     return self._observe(arm, reward, t)
+
+
+@dispatch
+def limit(self: Rule, t: float, arms: float, out: Floats) -> None:
+    """Write what no arm's index exceeds at round t into ``out``: cheap, and close to the indices."""
+    return self._limit(t, arms, out)
+
+
+@dispatch
+def exact(self: Rule, arm: int, t: float, arms: float) -> float:
+    """Index of one arm, as ``fill`` would have it."""
+    return self._exact(arm, t, arms)
 
 
 @dispatch

@@ -241,8 +241,8 @@ def policy(
     **arguments
         The policy's own, instead of or beside those in the spec. Beside them every policy takes one of these, for
         rewards that change in time: ``window``, the plays that count, the last ones; ``discount``, the factor by which
-        a play counts less after each further one; ``detect``, a chance of error: an arm is forgotten when a test says
-        that its rewards have changed.
+        a play counts less after each further one; ``detect``, the chance of a false alarm that is aimed at: an arm is
+        forgotten when a test says that its rewards have changed.
 
     Examples
     --------

@@ -6,6 +6,7 @@ import functools
 import importlib
 import inspect
 import pkgutil
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -43,14 +44,17 @@ class Entry(NamedTuple):
         return {p.name: p.default for p in rest if p.kind is p.KEYWORD_ONLY}
 
 
+_BEGINS = re.compile(r"([A-Z]\w+): (.*)")
+"""A line that begins a paragraph with a name."""
+
 _MAKERS: dict[str, Callable[..., Rule]] = {}
 
 
 def named(name: str) -> Callable[[Constructor], Constructor]:
     """Give a function from a family (and keyword arguments) to a rule its name in specs.
 
-    Its docstring has a line ``Formula:`` and a line ``Reference:``. ``python -OO`` strips docstrings: a policy then
-    works the same, and its texts are empty.
+    Its docstring has a line ``Formula:`` and a line ``Reference:``, each of which may go on below. ``python -OO``
+    strips docstrings: a policy then works the same, and its texts are empty.
     """
 
     def register(make: Constructor) -> Constructor:
@@ -62,7 +66,15 @@ def named(name: str) -> Callable[[Constructor], Constructor]:
 
 def _entry(name: str, make: Callable[..., Rule], package: str = "hellinger") -> Entry:
     summary, *lines = inspect.cleandoc(make.__doc__ or "").split("\n")
-    parts = dict(line.split(": ", 1) for line in lines if ": " in line)
+    parts, key = dict[str, str](), ""
+    for line in lines:
+        if begins := _BEGINS.match(line):
+            key = begins[1]
+            parts[key] = begins[2]
+        elif key and line.strip():  # it goes on
+            parts[key] += f" {line.strip()}"
+        else:
+            key = ""
     return Entry(name, make, summary, parts.get("Formula", ""), parts.get("Reference", ""), package)
 
 

@@ -47,11 +47,17 @@ class Rule(Component):
     by_levels: ClassVar[bool] = False
     """Of what it remembers, only how often an arm had which reward matters, not the order: fields ``below`` (how far
     below the largest reward), ``counts`` and ``used`` (how many of these), a row for each arm."""
+    limited: ClassVar[bool] = False
+    """It remembers, and knows cheaply what no arm's index exceeds: ``_limit(self, t, arms, out)`` writes that, and
+    ``_exact(self, arm, t, arms)`` has one arm's index, as ``_fill`` would. So a choice looks at few arms' indices."""
     at_once: ClassVar[bool] = False
     """It has to see each reward before it chooses again, and chooses from the first round on."""
 
     thorough: ClassVar[bool] = True
     """Every arm is played sooner or later, however little hope there is for it."""
+
+    sparing: ClassVar[bool] = False
+    """It looks at a few arms for a choice, however many there are."""
 
     few: ClassVar[bool] = False
     """Its time and memory for a choice grow with the square of the arms: it is for a hundred of them, not for pools."""
@@ -106,6 +112,12 @@ class Rule(Component):
 
     def _observe(self, arm: int, reward: float, t: float) -> None:
         pass
+
+    def _limit(self, t: float, arms: float, out: Floats) -> None:
+        raise NotImplementedError
+
+    def _exact(self, arm: int, t: float, arms: float) -> float:
+        raise NotImplementedError
 
     def _when(self, t: float, left: float) -> float:
         return t

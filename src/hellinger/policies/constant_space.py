@@ -38,6 +38,7 @@ class ConstantSpace(_Parameters, Rule):
 
     __slots__ = ()
     remembers = True
+    sparing = True
     at_once = True
 
     def begin(self, arms: int) -> Rule:

@@ -91,8 +91,8 @@ class Exp3S(Exp3):
     timed = True
 
     def _settings(self, arms: int) -> tuple[float, float, float]:
-        changes = self.budget * math.log(arms * self.time) + math.e
-        return math.sqrt(arms * changes / ((math.e - 1.0) * self.time)), 1.0 / self.time, 0.0
+        hardness = (1.0 + self.budget) * math.log(arms * self.time) + math.e
+        return math.sqrt(arms * hardness / ((math.e - 1.0) * self.time)), 1.0 / self.time, 0.0
 
 
 class Rexp3(Exp3):
@@ -135,10 +135,10 @@ def exp3(family: Family, *, gamma: float | None = None, horizon: float | None = 
 def exp3s(family: Family, *, changes: float = 1.0, gamma: float | None = None, horizon: float | None = None) -> Rule:
     """Exp3.S: against the best sequence of arms with so many changes.
 
-    Formula: exp3's, and wᵢ ← wᵢ + e/(T·K)·Σw after each round; γ = √(K(S·log(KT) + e)/((e − 1)T)), S changes.
+    Formula: exp3's, and wᵢ ← wᵢ + e/(T·K)·Σw after each round; γ = √(K(S·log(KT) + e)/((e − 1)T)), S = 1 + changes.
     Reference: Auer, Cesa-Bianchi, Freund & Schapire 2002, section 8 and corollary 8.2.
     """
-    require(0 < changes < math.inf, "0 < changes", changes=changes)
+    require(0 <= changes < math.inf, "0 <= changes", changes=changes)
     return _make(Exp3S, "exp3s", family, changes, gamma, horizon)
 
 

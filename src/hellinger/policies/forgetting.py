@@ -122,20 +122,21 @@ class Forgetting(_Memory, _Around):
         counts = self.counts
         if self.window == 0:
             for i in range(counts.shape[1]):
-                counts[0, i] *= self.discount
-                counts[1, i] *= self.discount
-            counts[0, arm] += reward
-            counts[1, arm] += 1.0
+                counts[0, i] = self.discount * counts[0, i] + (reward if i == arm else 0.0)
+                counts[1, i] = self.discount * counts[1, i] + (1.0 if i == arm else 0.0)
+                counts[0, i] = _within(self.family, counts[0, i], counts[1, i])
             return
         place = self.seen[0] % self.window
         if self.seen[0] >= self.window:
             old = int(self.last[place, 0])
             counts[0, old] -= self.last[place, 1]
             counts[1, old] -= 1.0
+            counts[0, old] = _within(self.family, counts[0, old], counts[1, old])
         self.last[place, 0], self.last[place, 1] = float(arm), reward
         self.seen[0] += 1
         counts[0, arm] += reward
         counts[1, arm] += 1.0
+        counts[0, arm] = _within(self.family, counts[0, arm], counts[1, arm])
         if place == self.window - 1:  # so that errors of rounding do not add up
             counts[0, :] = 0.0
             for j in range(self.window):
@@ -197,6 +198,24 @@ class Restarting(_Watch, _Around):
 
 
 @helper
+def _within(family: Any, s: float, n: float) -> float:
+    """The sum of n rewards, 0 of none, moved back where errors of rounding made its mean one that none can have.
+
+    Sums that fade, and sums that rewards are taken from, are rounded: 0.1 + 0.2 − 0.1 − 0.2 is less than 0.
+    """
+    if not n > 0.0:
+        return 0.0
+    low, high = families.infimum(family), families.supremum(family)
+    if s / n > high:
+        s = n * high
+        return s - 2.3e-16 * abs(s) if s / n > high else s
+    if s / n < low:
+        s = n * low
+        return s + 2.3e-16 * abs(s) if s / n < low else s
+    return s
+
+
+@helper
 def _turn(forced: Floats, t: float, arms: int) -> int:
     """Whose turn it is to be played whatever the indices say, or −1."""
     return int(forced[1]) if forced[0] < _FORCED * math.sqrt(arms * t * math.log(t)) - 1.0 else -1
@@ -211,7 +230,7 @@ def _changed(family: Any, points: Floats, s: float, n: float, spacing: float, er
         first = (j + 1.0) * spacing
         rest = n - first
         apart = first * families.kl(family, points[j] / first, whole)
-        apart += rest * families.kl(family, (s - points[j]) / rest, whole)
+        apart += rest * families.kl(family, _within(family, s - points[j], rest) / rest, whole)
         if apart >= bar:
             return True
     return False

@@ -127,6 +127,8 @@ def check_forgetting(policy: Policy) -> None:
         usual, other, wrong = _FORGET[key]
         played = [_swap(_forgetting(policy, key, value)) for value in (usual, other)]
         assert policy.random or played[0] != played[1], f"changing {key} must change some choice"
+        for value in (usual, other):
+            _play_decimals(_forgetting(policy, key, value))
         last = sum(played[0][-100:])
         followed = policy.random or last > 50
         assert followed, f"{policy.spec} must follow the best arm, but plays it {last} times in the last 100 rounds"
@@ -147,6 +149,16 @@ def _swap(policy: Policy) -> list[int]:
         played.append(int(bandit.select()))
         bandit.update(played[-1], 0.5 if played[-1] == 1 else 0.9 if step < 300 else 0.1)
     return played
+
+
+def _play_decimals(policy: Policy) -> None:
+    """Let it see rewards whose sums are rounded: what is left of them must still be what rewards can give."""
+    low, high = policy.family.mean_bounds
+    bandit, rng = Bandit(policy, arms=3, seed=4), np.random.default_rng(4)
+    for step in range(200):
+        index = bandit.index()
+        assert not np.isnan(index).any(), f"no index may be NaN, but of {policy.spec} one is after {step} plays"
+        bandit.update(bandit.select(), min(max(float(rng.choice([0.0, 0.1, 0.2, 0.3, 0.7])), low), high))
 
 
 def check_monotone(policy: Policy) -> None:
