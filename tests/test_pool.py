@@ -440,3 +440,10 @@ def test_which_of_some_may_be_ranked() -> None:
     pool.hide([2])
     asked = [3, 2, 9, 1]
     assert pool.offering(asked).tolist() == [pool.offers(one) for one in asked] == [True, False, False, True]
+
+
+def test_a_mask_says_which_whole_numbers_are_meant() -> None:
+    pool = Pool[int]("ucb1", seed=1)
+    pool.add([0, 1, -1, 5])
+    assert [row.id for row in pool.rank(4, among=np.array([False, True]))] == [1]
+    assert {row.id for row in pool.rank(4, among=np.ones(6, np.bool_))} == {0, 1, 5}

@@ -492,7 +492,10 @@ class Core:
         if among is None:
             return np.arange(len(self))
         if isinstance(among, np.ndarray) and among.dtype == np.bool_ and self._store.ids.names is None:
-            return np.flatnonzero(among[self._store.items["key"]])
+            keys = self._store.items["key"]
+            known = np.flatnonzero((keys >= 0) & (keys < among.size))
+            meant: Slots = known[among[keys[known]]]
+            return meant
         return distinct(self._places(among))
 
     def _places(self, ids: Id | Names) -> Slots:

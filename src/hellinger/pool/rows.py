@@ -38,7 +38,7 @@ class Stats(NamedTuple):
     hidden: bool
     group: Path = ()
     prior: tuple[float, float] | None = None
-    """Pseudo-counts a and a + b that its counts are scored with; None where the policy learns no prior."""
+    """Pseudo-counts a and a + b that are added to its counts; None where the policy learns no prior."""
     left: float | None = None
     """How many times more it can be shown, to half an octave; None where that is not known."""
 
