@@ -10,7 +10,7 @@ import math
 import random
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any
 
 import numpy as np
@@ -323,6 +323,7 @@ class Life:
             self.believe: 2,
             self.flush: 4,
             self.chores: 2,
+            self.slices: 3,
             self.wait: 3,
             self.restart: 1,
             self.compare: 1,
@@ -514,6 +515,11 @@ class Life:
     def chores(self, copy: Copy) -> None:
         copy.write(copy.desk.chores(self.at))
         copy.write(copy.desk.learn(self.at))
+
+    def slices(self, copy: Copy) -> None:
+        """Some of what the background does between rankings."""
+        for _ in islice(copy.desk.catch_up(), self.rng.randrange(6)):
+            pass
 
     def wait(self, _: Copy) -> None:
         step = self.rng.choice([1, 1000, 45_000, 1_000_000, -2000])

@@ -38,7 +38,9 @@ class Model:
             pseudo = np.array([pool.stats(name).prior for name in self.contents]).reshape(-1, 2)
             out = np.empty(n.size)
             t = n.sum() * pool.prior.focus + 1.0
-            _scan.score_counts(pool.policy.rule, s + pseudo[:, 0], n + pseudo[:, 1], t, float(n.size), out)
+            weight = np.sqrt(np.maximum(pseudo[:, 1] / pool.prior.strength, 1.0))  # where groups make a prior strong
+            s, n = (s + pseudo[:, 0]) * weight, (n + pseudo[:, 1]) * weight
+            _scan.score_counts(pool.policy.rule, s, n, t, float(len(self.contents)), out)
             return out
         rng = np.random.default_rng([pool.seed, pool._version])
         return pool.policy.index(s, n, t=t, rng=rng)

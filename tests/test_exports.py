@@ -384,6 +384,41 @@ def test_a_process_beside_the_service_is_not_starved(monkeypatch: pytest.MonkeyP
             process.kill()
 
 
+def test_a_process_that_could_not_be_given_priority_again_keeps_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A service in a container may not: its exports would starve for good."""
+    monkeypatch.setattr(background, "_may_return", lambda _: False)
+    with background.start([sys.executable, "-c", "import time; time.sleep(60)"], "sqlite:///none.db") as process:
+        try:
+            assert os.sched_getscheduler(process.pid) == os.SCHED_OTHER
+            assert os.getpriority(os.PRIO_PROCESS, process.pid) == os.getpriority(os.PRIO_PROCESS, 0) + background.NICE
+        finally:
+            process.kill()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to give it up")
+def test_whether_priority_may_be_given_again_is_what_the_system_says() -> None:
+    script = """
+import os, resource, sys
+from hellinger.engine import background
+if sys.argv[1] == "nobody":
+    resource.setrlimit(resource.RLIMIT_NICE, (0, 0))
+    os.setuid(65534)
+expected = background._may_return(os.getpriority(os.PRIO_PROCESS, 0))
+os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+try:
+    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+except PermissionError:
+    print(expected, False)
+else:
+    print(expected, True)
+"""
+    for who in ("root", "nobody"):
+        told = subprocess.run([sys.executable, "-c", script, who], capture_output=True, text=True, check=True)
+        expected, found = told.stdout.split()
+        assert expected == found
+    assert found == "False"
+
+
 def threads_of(pid: int) -> list[int]:
     """How each thread of a process is scheduled."""
     return [os.sched_getscheduler(int(thread.name)) for thread in Path(f"/proc/{pid}/task").iterdir()]

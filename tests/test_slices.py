@@ -636,6 +636,42 @@ def test_a_ranking_waits_for_few_items_and_shows_none_that_is_gone(
     _same(desk)
 
 
+@pytest.mark.parametrize("what", ["deleted", "hidden", "expired"])
+@pytest.mark.parametrize("share", [0.0, 0.3], ids=["ranked", "drawn"])
+def test_a_segment_shows_none_that_is_gone_between_two_slices(
+    what: str, share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its own pool has its turn after that of all traffic, and must not rank while many have yet to leave it."""
+    monkeypatch.setattr(pools, "SLICE", 20)
+    monkeypatch.setattr(pools, "AT_ONCE", 50)
+    desk = Desk(Ledger(), {"a": "ucb1"}, seed=1, random_share=share)
+    places = itertools.count(1)
+
+    def commit(*drafts: Draft) -> None:
+        desk.commit_own([(next(places), draft) for draft in drafts])
+
+    best = {f"item-{n}" for n in range(130)}
+    due = 100 if what == "expired" else None
+    commit(*desk.describe([_item(f"item-{n}", expires_at=due if n < 130 else None) for n in range(300)], 0))
+    desk.finish()
+    rows = [
+        {"item": f"item-{n}", "impressions": 1000.0, "rewards": 300.0 - n, "from": None, "to": None} for n in range(300)
+    ]
+    commit(Draft.of("import/b", "import", 0, {"batch": "b", "variant": "a", "segment": "x", "rows": rows}))
+    desk.rank(Query(5, segment="x"), 1)
+    desk.finish()
+    assert desk.pools.deciding("a", "x") is not desk.pools.of("a")
+    if what == "expired":
+        desk.state.expire(101)
+    else:
+        commit(*(desk.set_state(name, what, 100) for name in sorted(best)))
+    slices = 0
+    for slices, _ in enumerate(desk.catch_up(), 1):
+        assert best.isdisjoint(desk.rank(Query(5, segment="x"), 101).fields["items"])
+    assert slices >= 130 // 20
+    assert desk.pools.deciding("a", "x") is not desk.pools.of("a")
+
+
 def test_a_bulk_load_takes_effect_in_slices_and_few_items_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     desk, commit = _filled(monkeypatch)
     looked, _ = _sizes(monkeypatch)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import threading
 import time
@@ -20,6 +21,8 @@ SHARE = 0.05
 """Of a processor; with less, nothing would ever be done."""
 NICE = 10
 """Steps of priority below the service, where processors are never idle."""
+CAP_SYS_NICE = 23
+"""Number of the capability to set priorities."""
 
 
 def start(
@@ -28,15 +31,25 @@ def start(
     """Start a command for this database. To be called in a thread: it takes the loop milliseconds otherwise.
 
     The address is in the environment, where its password is not seen by others. Polars has one thread: the other
-    processors are for rankings. While processors are never idle, the process goes on at a low priority.
+    processors are for rankings. While processors are never idle, the process goes on at a low priority; at that all the
+    time where the service may not give it back.
     """
     given = {"HELLINGER_DATABASE": database, "POLARS_MAX_THREADS": "1", **environ}
     process = subprocess.Popen(command, env=os.environ | given, stdin=subprocess.DEVNULL, **streams)
     with suppress(OSError, AttributeError):  # from its first moment on: to import everything is much of its work
-        os.setpriority(os.PRIO_PROCESS, process.pid, os.getpriority(os.PRIO_PROCESS, 0) + NICE)
-        os.sched_setscheduler(process.pid, os.SCHED_IDLE, os.sched_param(0))
-        threading.Thread(target=_watch, args=[process], name="background", daemon=True).start()
+        nice = os.getpriority(os.PRIO_PROCESS, 0) + NICE
+        os.setpriority(os.PRIO_PROCESS, process.pid, nice)
+        if _may_return(nice):
+            os.sched_setscheduler(process.pid, os.SCHED_IDLE, os.sched_param(0))
+            threading.Thread(target=_watch, args=[process], name="background", daemon=True).start()
     return process
+
+
+def _may_return(nice: int) -> bool:
+    """Whether a process of this priority that was given none may be given it again, by Linux's rules."""
+    status = Path("/proc/self/status").read_text()
+    capable = int(status.partition("CapEff:")[2].split()[0], 16) >> CAP_SYS_NICE & 1
+    return bool(capable) or resource.getrlimit(resource.RLIMIT_NICE)[0] >= 20 - nice
 
 
 def _watch(process: subprocess.Popen[bytes]) -> None:

@@ -56,6 +56,9 @@ async def portrait(service: Service) -> AsyncIterator[bytes]:
     for key in [(variant, segment) for variant, segment, _ in desk.pools.each()]:
         await service.journal.write(service.chores(), lasting=True)
         await service.catch_up()
+        while service.desk.state.dates.due(now()):  # those that expire together go in slices
+            service.desk.state.expire(now())
+            await service.catch_up()
         if key[0] not in service.desk.pools.variants:  # it has stopped meanwhile
             continue
         room = await asyncio.to_thread(service.desk.pools.of(key[0]).room)

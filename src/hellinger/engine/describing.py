@@ -17,7 +17,7 @@ from hellinger.models import hashed
 from hellinger.policies.effects import FITTED, Described, Named, Rows
 from hellinger.policies.shares import mark_of
 
-__all__ = ["described", "features_of"]
+__all__ = ["Encodings", "described", "features_of"]
 
 MEMORY = 32 << 20
 """Bytes that encoded features may take: those of some twenty thousand items with ten words each."""

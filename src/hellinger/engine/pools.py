@@ -397,7 +397,7 @@ class Pools:
         if (variant, segment) not in self._of:
             self._make(variant, segment)
         derived = self._of[variant, segment]
-        near = derived.touched <= TOUCHED and derived.number <= SLICE
+        near = derived.touched <= TOUCHED and derived.number <= SLICE and not derived.many
         return self._update(variant, segment) if near else pool
 
     def passes_over(self, variant: str) -> bool:
