@@ -11,7 +11,7 @@ import pytest
 from hellinger._arrays import distinct
 from hellinger.engine import dates
 from hellinger.engine.dates import Dates
-from hellinger.ledger import SHOWN
+from hellinger.ledger import SHOWN, Slots
 
 GONE = SHOWN + 1
 
@@ -36,6 +36,18 @@ def due_by(kept: Dates, shelf: Shelf, at: int) -> set[int]:
     return set(shown[(ends > 0) & (ends <= at)].tolist())
 
 
+def _looked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many items are looked at together, each time."""
+    looked: list[int] = []
+
+    def noting(slots: Slots) -> Slots:
+        looked.append(slots.size)
+        return distinct(slots)
+
+    monkeypatch.setattr(dates, "distinct", noting)
+    return looked
+
+
 @pytest.mark.parametrize("age", [None, 30_000])
 @pytest.mark.parametrize("seed", range(8))
 def test_items_expire_once_and_in_time_whatever_becomes_of_them(
@@ -47,8 +59,7 @@ def test_items_expire_once_and_in_time_whatever_becomes_of_them(
     rng = np.random.default_rng(seed)
     shelf = Shelf(60)
     kept = Dates(shelf, age)  # type: ignore[arg-type]
-    looked: list[int] = []
-    monkeypatch.setattr(dates, "distinct", lambda slots: looked.append(slots.size) or distinct(slots))
+    looked = _looked(monkeypatch)
     at, expired, all_expired, together = 1, set[int](), 0, 0
     for _ in range(600):
         at = max(1, at + int(rng.integers(0, 1500)) - 20_000 * bool(rng.random() < 0.01))
@@ -94,8 +105,7 @@ def test_items_expire_once_and_in_time_whatever_becomes_of_them(
 def test_very_many_that_expire_together_are_taken_up_in_parts(spread: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Which have expired is exact from the first call on; the clock steps back, and some are changed meanwhile."""
     monkeypatch.setattr(dates, "MOST", 50)
-    looked: list[int] = []
-    monkeypatch.setattr(dates, "distinct", lambda slots: looked.append(slots.size) or distinct(slots))
+    looked = _looked(monkeypatch)
     rng = np.random.default_rng(0)
     size, begin = 2000, 120_000
     shelf = Shelf(size)
@@ -132,8 +142,7 @@ def test_very_many_that_expire_together_are_taken_up_in_parts(spread: int, monke
 def test_a_minute_is_cleaned_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Dates said again and again, of very many items for one minute, are dropped a few at a time, and none is lost."""
     monkeypatch.setattr(dates, "SPARE", 20)
-    looked: list[int] = []
-    monkeypatch.setattr(dates, "distinct", lambda slots: looked.append(slots.size) or distinct(slots))
+    looked = _looked(monkeypatch)
     rng = np.random.default_rng(0)
     size, begin = 400, 120_000
     shelf = Shelf(size)

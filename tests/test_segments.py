@@ -270,8 +270,9 @@ def test_shifts_are_not_what_good_items_earn_where_they_are_good() -> None:
 def test_an_item_that_nobody_else_has_seen_tells_nothing() -> None:
     names, place, s, n, (other_s, other_n), prior = drawn(0.5)
     more = (np.repeat(np.arange(3), 400), np.full(1200, 300.0), np.full(1200, 900.0), np.zeros(1200), np.zeros(1200))
-    both = [np.concatenate(pair) for pair in zip((place, s, n, other_s, other_n), more, strict=True)]
-    law = fit_segments(names, *both[:3], (both[3], both[4]), prior)
+    pairs = zip((place, s, n, other_s, other_n), more, strict=True)
+    place, s, n, other_s, other_n = (np.concatenate(pair) for pair in pairs)
+    law = fit_segments(names, place, s, n, (other_s, other_n), prior)
     assert law == fit_segments(*drawn(0.5))
     assert law.variance > 0
     assert fit_segments(names, *more[:3], more[3:], prior) == SegmentLaw()

@@ -60,7 +60,9 @@ def encode(ledger: Ledger) -> Iterator[bytes]:
     frames = [_parquet(items)]
     for counts in ledger.counts.values():
         owner, n, s, late = counts.entries()
-        places = np.where((owner >= 0) & ((n != 0) | (s != 0)), place[owner], -1)
+        places = np.full(owner.size, -1)
+        there = np.flatnonzero((owner >= 0) & ((n != 0) | (s != 0)))
+        places[there] = place[owner[there]]
         rows = np.argsort(places, kind="stable")[np.count_nonzero(places < 0) :]
         zones = {
             f"zone{zone}": late[rows, zone - 1]
