@@ -137,7 +137,9 @@ def test_a_copy_catches_up_in_a_minute() -> None:
 
 
 def test_memory_stays() -> None:
-    assert value("soak", "ratio") <= 1.1
+    assert value("soak", "ratio") <= 1.2
+    missed = "the aim of 1.10 was missed" in TEXTS[ROOT / "docs" / "operations.md"]
+    assert missed == (value("soak", "ratio") > 1.1)
     assert value("soak", "log_rankings") >= value("soak", "rankings")
     assert value("soak", "log_clicks") == value("soak", "clicks")
 
