@@ -38,7 +38,7 @@ def _folded(events: list[Logged], *, batch: int, cache: int = 100_000) -> Ledger
     return ledger
 
 
-@pytest.mark.parametrize("seed", sorted({*range(22)} - {6, 10}))  # in these lives no item is shown
+@pytest.mark.parametrize("seed", sorted({*range(22)} - {5}))  # in these lives no item is shown
 def test_places_of_items_give_the_ledger_that_their_names_give(seed: int) -> None:
     """In random lives, with items deleted, added again and forgotten while rankings are on their way."""
     life = Life(seed, steps=150)
