@@ -33,6 +33,35 @@ f = families.ExponentialFamily(lambda t: np.exp(t), mean_bounds=(0, np.inf))
 print(json.dumps([f.kl_upper(0.3, 0.1), sum(_kernels.kl_upper.stats.cache_hits.values()), 0]))
 """
 
+APART = """
+import json
+from numba.core import event
+from hellinger.engine.warming import compile_apart, warm_policies
+
+class Compiled(event.Listener):
+    number = 0
+    def on_start(self, event): self.number += 1
+    def on_end(self, event): ...
+
+compiled = Compiled()
+event.register("numba:compile", compiled)
+compile_apart(frozenset(["ucb1"]))
+warm_policies(["ucb1"])
+print(json.dumps([compiled.number]))
+"""
+LOADING = """
+import json, numpy as np
+from hellinger import _jit, families
+from hellinger.families import _kernels
+own, others = families.ExponentialFamily(lambda t: np.exp(t), mean_bounds=(0, np.inf)), families.get("bernoulli")
+with _jit.loading():
+    value = own.kl_upper(0.3, 0.1)
+    try:
+        others.kl_upper(0.3, 0.1)
+    except _jit.NotKeptError:
+        print(json.dumps([value, len(_kernels.kl_upper.overloads)]))
+"""
+
 
 def run(code: str, cache: Path) -> list[float]:
     """Run Python code that prints a list, with a cache folder of its own."""
@@ -72,6 +101,17 @@ def test_a_custom_family_is_not_kept(tmp_path: Path) -> None:
     value, _, _ = run(CUSTOM, tmp_path)
     assert entries(tmp_path) == []
     assert run(CUSTOM, tmp_path) == [value, 0, 0]
+
+
+def test_a_service_has_another_process_compile(tmp_path: Path) -> None:
+    assert run(APART, tmp_path) == [0], "the compiler keeps megabytes for each kernel"
+    assert entries(tmp_path)
+
+
+def test_only_what_others_can_compile_is_left_to_them(tmp_path: Path) -> None:
+    value, _, _ = run(CUSTOM, tmp_path)
+    assert run(LOADING, tmp_path) == [value, 1]
+    assert entries(tmp_path) == []
 
 
 def test_a_damaged_entry_is_compiled_anew(tmp_path: Path) -> None:

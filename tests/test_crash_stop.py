@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 import socket
@@ -12,10 +13,14 @@ from pathlib import Path
 import pytest
 
 from crowd import WEIGHTS, Client, Crowd, stable
+from hellinger.engine.drafts import item_draft
+from hellinger.engine.snapshots import LONG, Snapshots
+from hellinger.events import now
 from hellinger.ledger import Ledger, recovery
 from hellinger.ledger.comparison import differences
 from hellinger.store import open_store
 from live import Launcher, Service, until
+from served import serving, settings_of
 from throwaway import Server
 
 SETTINGS = {"weights": json.dumps(WEIGHTS)}
@@ -85,6 +90,32 @@ def test_snapshots_while_at_work(launcher: Launcher, tmp_path: Path) -> None:
         service.start()
         crowd.settle()
         crowd.agrees(service)
+
+
+def test_a_start_that_has_folded_long_is_the_last_to_do_so(tmp_path: Path) -> None:
+    """A service that is killed before a snapshot is due would fold more at each start."""
+    database = f"sqlite:///{tmp_path}/log.db"
+    seldom = {"snapshot_every_events": 1 << 40, "snapshot_every_minutes": 1e6}
+    with closing(open_store(database)) as store:
+        more = {"tags": [], "expires_at": None, "metadata": None}
+        drafts = [item_draft({"id": str(j)} | more, now()) for j in range(LONG)]
+        store.append([draft.event for draft in drafts], 0)
+    with serving(tmp_path, **seldom), closing(open_store(database)) as store:
+        until(lambda: store.snapshot() is not None)
+    with closing(open_store(database)) as store:
+        saved, last = store.snapshot(), store.last()
+    assert saved is not None
+    assert last - saved[0] < LONG
+
+    async def consider(folded: int) -> bool:
+        snapshots = Snapshots(settings_of(tmp_path, **seldom), 5, 5 + folded)
+        await snapshots.consider(5 + folded)
+        begun = snapshots.running
+        await snapshots.stop()
+        return begun
+
+    assert not asyncio.run(consider(LONG - 1))
+    assert asyncio.run(consider(LONG))
 
 
 def test_old_events_are_let_go(launcher: Launcher, service: Service) -> None:

@@ -14,6 +14,7 @@ import pickle
 import re
 import shutil
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -32,6 +33,7 @@ __all__ = [
     "DIGEST",
     "OPTIONS",
     "Component",
+    "NotKeptError",
     "borrowed",
     "brief",
     "dispatch",
@@ -41,6 +43,7 @@ __all__ = [
     "inline",
     "is_own",
     "jit",
+    "loading",
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -182,6 +185,23 @@ class _Files(IndexDataCacheFile):  # type: ignore[misc]
         return data if (version, stamp, saved) == (self._version, self._source_stamp, key) else None
 
 
+class NotKeptError(Exception):
+    """A kernel would have to be compiled, whose machine code another process could have kept on disk."""
+
+
+_loading = threading.local()
+
+
+@contextmanager
+def loading() -> Iterator[None]:
+    """Let this thread compile nothing in the block that another process can compile for it: ``NotKeptError``."""
+    _loading.only = bool(_CACHE_DIR)
+    try:
+        yield
+    finally:
+        _loading.only = False
+
+
 class _Cache(FunctionCache):  # type: ignore[misc]
     """numba's cache on disk, passing over specialisations for classes made at run time."""
 
@@ -190,7 +210,12 @@ class _Cache(FunctionCache):  # type: ignore[misc]
         self._cache_file = _Files(self._cache_path, self._impl.filename_base, self._impl.locator.get_source_stamp())
 
     def load_overload(self, sig: tuple[types.Type, ...], target_context: object) -> object:
-        return super().load_overload(sig, target_context) if all(map(_lasting, sig)) else None
+        if not all(map(_lasting, sig)):
+            return None
+        code = super().load_overload(sig, target_context)
+        if code is None and getattr(_loading, "only", False):
+            raise NotKeptError
+        return code
 
     def save_overload(self, sig: tuple[types.Type, ...], data: object) -> None:
         arguments = sig.args if hasattr(sig, "args") else sig

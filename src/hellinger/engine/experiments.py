@@ -12,7 +12,7 @@ from hellinger.engine.allocation import HOLDOUT, SETTINGS, Allocation, check_nam
 from hellinger.engine.journal import Journal
 from hellinger.engine.settings import Settings
 from hellinger.engine.specs import canonical
-from hellinger.engine.warming import warm_policies
+from hellinger.engine.warming import compile_apart, warm_policies
 from hellinger.errors import UnknownIdError, require
 from hellinger.events import now
 from hellinger.experiment.names import full_name
@@ -190,6 +190,7 @@ class Experiments:
             played += [] if phase.get("ended") else [phase["variants"], phase.get("shadows", {})]
         compiled = {canonical(spec) for variants in played for spec in variants.values()}
         if new := set(map(canonical, (*allocation.variants.values(), *allocation.shadows.values()))) - compiled:
+            await asyncio.to_thread(compile_apart, frozenset(new))
             await asyncio.to_thread(warm_policies, new)  # rankings would wait for the compiler
         draft = allocation.draft(now(), after=place, by=by, name=name, **more)
         return await self._journal.write((draft,)) != [None]

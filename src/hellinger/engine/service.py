@@ -29,6 +29,7 @@ from hellinger.engine.settings import Settings
 from hellinger.engine.shadow_queue import ShadowQueue
 from hellinger.engine.snapshots import WORTH, Snapshots
 from hellinger.engine.state import HOUR
+from hellinger.engine.warming import compile_apart
 from hellinger.errors import require
 from hellinger.events import Logged, now
 from hellinger.experiment import Split
@@ -112,7 +113,7 @@ class Service:
         """How often memory was made anew from the log."""
         self.secret = secret
         self.began = time.time()
-        self.snapshots = Snapshots(settings, desk.ledger.seq)
+        self.snapshots = Snapshots(settings, desk.ledger.saved, desk.ledger.seq)
         self._recalls = ThreadPoolExecutor(RECALLS, "recall")
         """Reads what rankings and feedback wait for: other threads may all be busy with what somebody looks at."""
         self._naming: dict[str, asyncio.Task[dict[str, Any]]] = {}
@@ -139,6 +140,7 @@ class Service:
         began = time.perf_counter()
         store = await asyncio.to_thread(open_store, settings.database, exclusive=worker is None)
         try:
+            await asyncio.to_thread(compile_apart, frozenset(settings.variants.values()))
             ledger = await asyncio.to_thread(recovery.recover, store, cache=settings.request_cache)
             secret = await asyncio.to_thread(store.secret)
             desk = await asyncio.to_thread(make_desk, settings, ledger, secret)

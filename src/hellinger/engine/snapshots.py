@@ -19,6 +19,8 @@ WORTH = 1000
 """Events that a snapshot must save the next start from folding."""
 PAUSE = 60.0
 """Seconds between two attempts."""
+LONG = 10_000
+"""Events that a start has folded after which the next should not have to: half a second and more."""
 
 
 class Snapshots:
@@ -30,11 +32,15 @@ class Snapshots:
         When, and of which database.
     seq
         The place in the log that needs no folding at a start.
+    reached
+        The place up to which this start has folded it. Where that was long, a snapshot is due at once: a service that
+        is killed more often than it takes snapshots would fold more at each start.
     """
 
-    def __init__(self, settings: Settings, seq: int) -> None:
+    def __init__(self, settings: Settings, seq: int, reached: int) -> None:
         self._settings = settings
         self.seq = seq
+        self._late = reached - seq >= LONG
         self._taken = time.monotonic()
         self._process: subprocess.Popen[bytes] | None = None
         self._begun = (0, -PAUSE)
@@ -44,6 +50,11 @@ class Snapshots:
     def age(self) -> float:
         """Seconds since a snapshot was last taken, or the service started."""
         return time.monotonic() - self._taken
+
+    @property
+    def running(self) -> bool:
+        """Whether one is being taken."""
+        return self._process is not None and self._process.poll() is None
 
     async def consider(self, seq: int) -> None:
         """Begin one if it is due, with the log at this place."""
@@ -57,9 +68,11 @@ class Snapshots:
             else:
                 log.error("the snapshot failed with status %d", running.returncode)
         events = seq - self.seq
-        due = events >= settings.snapshot_every_events or self.age / 60 >= settings.snapshot_every_minutes
+        due = self._late or events >= settings.snapshot_every_events
+        due = due or self.age / 60 >= settings.snapshot_every_minutes
         if due and events >= WORTH and time.monotonic() - self._begun[1] > PAUSE:
             self._begun = (seq, time.monotonic())
+            self._late = False
             command = [sys.executable, "-m", "hellinger", "snapshot"]
             if settings.retention_days is not None:
                 command += ["--retention-days", str(settings.retention_days)]

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Collection
 from functools import cache
+from importlib import import_module
 from typing import Any
 
+from hellinger.engine.best import warm_bounds
 from hellinger.engine.dates import Dates
 from hellinger.engine.drafts import Draft
 from hellinger.engine.overlay import Overlay
@@ -16,7 +20,7 @@ from hellinger.ledger.modelled import has_model, split_model, warm
 from hellinger.policies import Prior
 from hellinger.pool import Pool
 
-__all__ = ["warm_policies"]
+__all__ = ["compile_apart", "warm_policies"]
 
 
 @cache
@@ -54,3 +58,27 @@ def warm_policies(specs: Collection[str]) -> None:
         pool.remove([0])
         if has_model(spec):
             warm(*split_model(spec))
+
+
+@cache
+def compile_apart(specs: frozenset[str]) -> None:
+    """Have what these policies need compiled and kept on disk by another process, where it is not there yet.
+
+    The compiler keeps some ten megabytes for each kernel for as long as its process lives: 600 MB for four policies.
+    Where the other process fails, this one compiles for itself when it comes to it.
+    """
+    kept = import_module("hellinger._jit")  # no import statement: this room compiles nothing itself
+    try:
+        with kept.loading():
+            _warm(specs)
+    except kept.NotKeptError:
+        subprocess.run([sys.executable, "-m", __spec__.name, *sorted(specs)], stdin=subprocess.DEVNULL, check=False)
+
+
+def _warm(specs: Collection[str]) -> None:
+    warm_policies(specs)
+    warm_bounds()
+
+
+if __name__ == "__main__":
+    _warm(sys.argv[1:])

@@ -97,6 +97,8 @@ class Ledger:
         self.seq = 0
         self.format = 0
         """The version of the snapshot that it was read from."""
+        self.saved = 0
+        """The place in the log of that snapshot: what came after was folded."""
         self.catalogue = Catalogue()
         self.counts: dict[tuple[str, str], Counts] = {}
         """By variant and segment; all traffic of a variant under the segment ``""``."""

@@ -86,6 +86,7 @@ def decode(parts: Iterable[bytes], *, cache: int = 100_000, anew: bool = False) 
     require(header["version"] <= VERSION, f"a snapshot's version <= {VERSION}", version=header["version"])
     ledger = Ledger(cache=cache)
     ledger.seq, ledger.format = header["seq"], header["version"]
+    ledger.saved = ledger.seq
     catalogue = ledger.catalogue
     items = pl.read_parquet(io.BytesIO(next(blocks)))
     for name, array in catalogue.columns.items():  # an older snapshot does not have all of them
