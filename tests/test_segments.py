@@ -431,6 +431,32 @@ def test_the_busiest_segments_have_the_memory() -> None:
     copy.check()
 
 
+@pytest.mark.parametrize("most", [0, 1, 2, 4])
+def test_policies_without_a_prior_keep_to_the_memory_too(most: int) -> None:
+    """Every segment that had impressions enough had a pool, whatever that took."""
+    variants = {"one": "ucb1", "two": "kl-ucb", "fixed": "fixed"}
+    copy = Copy(Log(), variants=variants, enough=1, segment_bytes=2 * most * 60 * ITEM_BYTES)
+    names = [f"i{j}" for j in range(60)]
+    copy.add(*names)
+    for j in range(4):
+        copy.bring([(name, 10 + j, 1.0) for name in names], segment=f"s{j}")
+    pools = copy.desk.pools
+    busiest = [f"s{j}" for j in range(4)][4 - most :]
+    for _ in range(3):
+        for j in range(4):
+            copy.rank(5, segment=f"s{j}")
+        pools.finish()
+        assert [pools.segments(name) for name in variants] == [busiest, busiest, []]
+        assert pools.by_segment == 2 * most
+    copy.flush()
+    copy.check()
+    copy.bring([(name, 1000, 1.0) for name in names], segment="s0")
+    pools.finish()
+    assert pools.by_segment == 2 * most, "memory goes from the one to the other"
+    assert ("s0" in pools.segments("one")) == (most > 0)
+    copy.check()
+
+
 def test_an_event_in_one_segment_is_looked_up_by_others_when_they_rank(monkeypatch: pytest.MonkeyPatch) -> None:
     copy = site(8, 1.0)
     pools = copy.desk.pools

@@ -251,7 +251,8 @@ class Pools:
         Where a policy learns no prior: impressions that a segment needs to be ranked by its own counts; see
         ``hellinger.pool.enough_for``. Others rank every segment by what the log has learned of segments.
     segment_bytes
-        Memory that the pools of segments may take, about; the busiest segments have pools.
+        Memory that the pools of segments may take, about, the same part for each variant; the busiest segments have
+        pools: as of the last prior, or where a policy learns none, by the log.
     leaving
         When an item leaves a variant's pools by itself, by the counts of all traffic.
     segments
@@ -312,6 +313,8 @@ class Pools:
         """By variant and segment, ``""`` for all traffic."""
         self._laws: dict[str, SegmentLaw] = {}
         """What the log has learned of segments, by variant; of those whose policy learns a prior."""
+        self._busy: dict[str, tuple[int, int, frozenset[str]]] = {}
+        """By variant the busiest segments, how many there may be, and the place in the log of which they are that."""
         for variant in variants if coming is None else coming:
             self._make(variant, "")
         if coming is None:
@@ -584,13 +587,29 @@ class Pools:
     def _decides(self, variant: str, segment: str) -> bool:
         if self._only is not None and segment not in self._only:
             return False
-        items, law = len(self._of[variant, ""].pool), self._laws.get(variant)
+        law = self._laws.get(variant)
         if law is None:
-            return self._rounds(variant, segment) >= enough_for(self.enough, items)
+            enough = self._rounds(variant, segment) >= enough_for(self.enough, len(self._of[variant, ""].pool))
+            return enough and self._is_busy(variant, segment)
         if not law.shifts or not self._rounds(variant, segment):
             return False
-        most = self.segment_bytes // (ITEM_BYTES * max(1, items) * len(self._laws))
-        return any(name == segment for name, _ in law.shifts[:most])
+        return any(name == segment for name, _ in law.shifts[: self._most_segments(variant)])
+
+    def _most_segments(self, variant: str) -> int:
+        """How many segments of a variant have pools at most: those of all variants share the memory alike."""
+        items, sharing = len(self._of[variant, ""].pool), sum(spec not in ORDERS for spec in self.variants.values())
+        return self.segment_bytes // (ITEM_BYTES * max(1, items) * sharing)
+
+    def _is_busy(self, variant: str, segment: str) -> bool:
+        """Whether a segment is one of those with the most impressions in the log that there is memory for."""
+        most, seq = self._most_segments(variant), self.ledger.seq
+        if self._busy.get(variant, (0, 0))[:2] != (seq, most):
+            ledger, sources = self.ledger, self.sources(variant)
+            rounds = {name: ledger.rounds(variants=sources, segment=name) for name in ledger.segments}
+            busiest = sorted(rounds, key=lambda name: (-rounds[name], name))[:most]
+            self._busy[variant] = seq, most, frozenset(busiest)
+        busy = self._busy[variant][2]
+        return segment in busy or len(busy) < most
 
     def reads_features(self, variant: str) -> bool:
         """Whether the prior of a variant's pools knows what items are: where it learns one, and has no model."""
@@ -738,7 +757,8 @@ class Pools:
         """Whether a segment's pool is kept: with half the impressions that it needs to decide, that it lasts."""
         if variant in self._laws:
             return self._decides(variant, segment)
-        return self._rounds(variant, segment) >= enough_for(self.enough, len(self._of[variant, ""].pool)) / 2
+        enough = self._rounds(variant, segment) >= enough_for(self.enough, len(self._of[variant, ""].pool)) / 2
+        return enough and self._is_busy(variant, segment)
 
     def _make(self, variant: str, segment: str) -> None:
         leaving, order = None if segment else self.leaving, ORDERS.get(self.variants[variant])
