@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import random
+import subprocess
+import sys
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -455,6 +459,55 @@ def test_policies_without_a_prior_keep_to_the_memory_too(most: int) -> None:
     assert pools.by_segment == 2 * most, "memory goes from the one to the other"
     assert ("s0" in pools.segments("one")) == (most > 0)
     copy.check()
+
+
+LIFE = """
+import gc
+from numba.core.dispatcher import Dispatcher
+from ledger_model import START, Log
+from lives import Copy
+from hellinger.engine.warming import warm_policies
+
+def compiled():
+    return {d.py_func.__qualname__: len(d.overloads) for d in gc.get_objects() if isinstance(d, Dispatcher)}
+
+variants = {name: name for name in ("cold-start", "hellinger-ucb", "kl-ucb", "ucb1")}
+copy = Copy(Log(), variants=variants, enough=1)
+warm_policies(variants.values())
+before = compiled()
+hour = 3_600_000
+for day in range(3):
+    at = START + 24 * hour * day
+    names = [f"{day} {j}" for j in range(200)]
+    for j, name in enumerate(names):
+        copy.add(name, at=at, tags=[f"author {j % 20}"], expires_at=at + 20 * hour)
+    for j in range(80):
+        copy.rank(10, at + j, segment=f"s{j % 3}", **({"tags": ["author 3"]} if j % 9 == 8 else {}))
+    copy.flush()
+    for segment in ("s0", "s1", "s2"):
+        rows = [(name, 40, float(j % 20 + (j % 7) * (segment == "s1"))) for j, name in enumerate(names)]
+        copy.bring(rows, segment=segment)
+    copy.chores(at + hour)
+    copy.rank(10, at + hour, segment="s1")
+    copy.flush()
+    copy.turn(names[0], "hidden", at + hour)
+    copy.turn(names[1], "deleted", at + hour)
+    copy.rank(10, at + hour, segment="s2")
+    copy.chores(at + 22 * hour)
+    copy.desk.sweep()
+copy.chores(START + 24 * 30 * hour)
+copy.desk.finish()
+after = compiled()
+print({name: (before.get(name, 0), count) for name, count in after.items() if before.get(name, 0) != count})
+"""
+
+
+def test_what_a_service_computes_is_compiled_beforehand() -> None:
+    """The compiler keeps megabytes for each kernel, and rankings waited for it: see ``compile_apart``."""
+    environ = os.environ | {"PYTHONPATH": str(Path(__file__).parent)}
+    command = [sys.executable, "-c", LIFE]
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.returncode) == ("{}\n", 0), done.stderr
 
 
 def test_an_event_in_one_segment_is_looked_up_by_others_when_they_rank(monkeypatch: pytest.MonkeyPatch) -> None:

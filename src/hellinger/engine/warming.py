@@ -9,11 +9,13 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
+from hellinger.engine import learning
 from hellinger.engine.best import warm_bounds
 from hellinger.engine.dates import Dates
 from hellinger.engine.drafts import Draft
 from hellinger.engine.overlay import Overlay
 from hellinger.engine.pools import Pools
+from hellinger.engine.state import State
 from hellinger.events import Logged
 from hellinger.ledger import Ledger, placed
 from hellinger.ledger.modelled import has_model, split_model, warm
@@ -30,6 +32,42 @@ def _with_features() -> Prior:
     kinds: list[Any] = [{"kind": "ab"[j % 2], "length": j} for j in range(60)]
     pool.add(range(60), 50, [30 * (j % 2) + j % 3 for j in range(60)], features=kinds)
     return pool.fit()
+
+
+@cache
+def _learn(spec: str) -> None:
+    """Have a policy learn a prior, of groups and segments too, rank a segment by it, and forget an item."""
+    ledger, size = Ledger(), 120
+    state = State(ledger, {"a": spec})
+
+    def log(kind: str, fields: dict[str, Any]) -> None:
+        seq = ledger.seq + 1
+        state.commit(placed([Logged(seq, *Draft.of(f"{kind}/{seq}", kind, 0, fields).event)]))
+
+    for j in range(size):
+        log("item", {"id": f"{j}", "tags": [f"t{j % 12}"], "expires_at": None})
+    for segment in ("s", "t"):
+        rows = [
+            {"item": f"{j}", "impressions": 50 + j, "rewards": float(3 * (j % 12) + 9 * (segment > "s") * (j % 3))}
+            for j in range(size)
+        ]
+        log("import", {"batch": segment, "variant": "a", "segment": segment, "rows": [row | _EVER for row in rows]})
+    for wanted in learning.due(state):
+        log("prior", learning.fit(wanted, 0).fields)
+    state.pools.finish()
+    pool = state.pools.of("a")
+    for prior in (Prior(shares=(0.5,)), Prior()):  # as for very many items
+        while pool.unsettled:
+            pool.settle(size)
+        pool.set_prior(prior, slowly=True)
+    for segment in ("", "s"):
+        state.pools.pick("a", segment, 1, count=True)
+    log("state", {"id": "0", "state": "deleted"})
+    log("forget", {"since": [1]})
+    state.pools.finish()
+
+
+_EVER = {"from": None, "to": None}
 
 
 def warm_policies(specs: Collection[str]) -> None:
@@ -52,6 +90,7 @@ def warm_policies(specs: Collection[str]) -> None:
             pool.prior = Prior(shares=(0.5,))
             pool.set_counts([0], [2], [1])
             pool.group_effects()
+            _learn(spec)
             if pools.reads_features(variant):
                 pool.describe([0], {"kind": "a"})
                 pool.prior = _with_features()
