@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
@@ -12,6 +13,7 @@ import pytest
 
 from hellinger import Pool
 from hellinger.pool import Departure, Leaving, SegmentedPool
+from hellinger.pool._tags import TagSets
 
 
 def filled(spec: str = "hellinger-ucb", **options: Any) -> Pool:
@@ -447,3 +449,32 @@ def test_a_mask_says_which_whole_numbers_are_meant() -> None:
     pool.add([0, 1, -1, 5])
     assert [row.id for row in pool.rank(4, among=np.array([False, True]))] == [1]
     assert {row.id for row in pool.rank(4, among=np.ones(6, np.bool_))} == {0, 1, 5}
+
+
+def test_pools_share_what_they_know_of_tags() -> None:
+    """A service has the same items in the pools of all variants and segments: authors took more there than items."""
+    authors = [(f"author {j}",) for j in range(1000)]
+    pools = [TagSets() for _ in range(20)]
+    pools[0].take(authors, len(authors))
+    tracemalloc.start()
+    before, _ = tracemalloc.get_traced_memory()
+    for sets in pools[1:]:
+        sets.take(authors, len(authors))
+    after, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (after - before) / (19 * len(authors)) < 150
+
+
+def test_a_tag_is_in_one_set_or_in_several() -> None:
+    sets, others = TagSets(), TagSets()
+    alone, both = sets.take([("a",), ("a", "b")], 2).tolist()
+    copy = sets.copy()
+    sets.drop(np.array([alone], np.int32))
+    assert np.flatnonzero(sets.having(["a"])).tolist() == np.flatnonzero(sets.having(["b"])).tolist() == [both]
+    sets.drop(np.array([both], np.int32))
+    assert not sets.having(["a", "b"]).any()
+    assert np.flatnonzero(copy.having(["a"])).tolist() == sorted([alone, both])
+    (kept,) = others.take([("a", "b")], 1).tolist()
+    assert np.flatnonzero(others.having(["a"])).tolist() == [kept]
+    others.drop(np.array([kept], np.int32))
+    assert not others.having(["a"]).any()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,8 @@ __all__ = ["TagSets"]
 
 Numbers = npt.NDArray[np.int32]
 _NO_TAGS: frozenset[str] = frozenset()
+_shared: WeakValueDictionary[frozenset[str], frozenset[str]] = WeakValueDictionary()
+"""Sets that some pool has: a service has the same in the pools of all its variants and segments."""
 
 
 class TagSets:
@@ -27,8 +30,8 @@ class TagSets:
         self._items = [0]
         """How many items have each."""
         self._free: list[int] = []
-        self._having: dict[str, set[int]] = {}
-        """The sets that have a tag."""
+        self._having: dict[str, int | set[int]] = {}
+        """The sets that have a tag; most are in one, and a set of one number is large."""
 
     def __len__(self) -> int:
         return len(self._number)
@@ -65,9 +68,11 @@ class TagSets:
                 tags = self.sets[number]
                 del self._number[tags]
                 for tag in tags:
-                    self._having[tag].remove(number)
-                    if not self._having[tag]:
+                    having = self._having[tag]
+                    if isinstance(having, int) or len(having) == 1:
                         del self._having[tag]
+                    else:
+                        having.remove(number)
                 self.sets[number] = _NO_TAGS
                 self._free.append(number)
 
@@ -75,14 +80,16 @@ class TagSets:
         """Which sets have one of these tags, by number."""
         found = np.zeros(len(self.sets), np.bool_)
         for tag in _checked(tags):
-            found[list(self._having.get(tag, ()))] = True
+            having = self._having.get(tag, ())
+            found[having if isinstance(having, int) else list(having)] = True
         return found
 
     def copy(self) -> TagSets:
         """The same sets, to go their own way."""
         other = TagSets()
         other.sets, other._number, other._items = list(self.sets), dict(self._number), list(self._items)
-        other._free, other._having = list(self._free), {tag: set(found) for tag, found in self._having.items()}
+        other._free = list(self._free)
+        other._having = {tag: each if isinstance(each, int) else set(each) for tag, each in self._having.items()}
         return other
 
     def state(self) -> list[list[str] | None]:
@@ -106,10 +113,16 @@ class TagSets:
         self._set(self._free.pop(), tags)
 
     def _set(self, number: int, tags: frozenset[str]) -> None:
-        self.sets[number] = tags
+        tags = self.sets[number] = _shared.setdefault(tags, tags)
         self._number[tags] = number
         for tag in tags:
-            self._having.setdefault(tag, set()).add(number)
+            having = self._having.get(tag)
+            if having is None:
+                self._having[tag] = number
+            elif isinstance(having, int):
+                self._having[tag] = {having, number}
+            else:
+                having.add(number)
 
 
 def _checked(tags: Iterable[str]) -> frozenset[str]:
