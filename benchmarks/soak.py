@@ -2,6 +2,10 @@
 
 ``python benchmarks/soak.py --minutes 60``. Items, with their authors as tags, expire after one simulated day. For a
 month nothing is killed, so that memory which is never given back shows; then the service is killed three times a day.
+A site with so many new items has all that settings allow it within hours; with eleven thousand rankings a day it would
+have it after nine days here, which would look like growth. So the cache has room for the rankings of two days, and few
+impressions give a segment pools of its own: both are there before the day with which memory is compared.
+
 Says how memory and the waits of rankings went, and compares all that was acknowledged with the log. Load generator and
 service share the machine.
 """
@@ -36,6 +40,10 @@ from service import VARIANTS, free_port
 
 SETTLED = 3
 """The day with which memory is compared at the end."""
+REMEMBERED = 20_000
+"""Rankings that the service may remember."""
+ENOUGH = 500
+"""Impressions with which a segment has pools of its own: all have them within the first day."""
 
 
 def resident(pid: int) -> float:
@@ -86,7 +94,8 @@ class Soak:
             "log-level": "warning",
             "attribution-hours": hours / 4,
             "forget-hours": hours / 2,
-            "segment-enough": 2_000,
+            "segment-enough": ENOUGH,
+            "request-cache": REMEMBERED,
             "workers": self.options.workers,
             "snapshot-every-minutes": max(0.2, self.day / 60),
         }
