@@ -18,12 +18,14 @@ import pytest
 import hellinger
 import running
 from hellinger.engine import checking, journal, learning, pools
+from hellinger.engine.derived import Derived
 from hellinger.engine.desk import Desk
 from hellinger.engine.drafts import Draft, Query
 from hellinger.engine.picture import Arranged, pictures
 from hellinger.engine.pools import Pools
 from hellinger.engine.service import Service
 from hellinger.engine.settings import Settings
+from hellinger.engine.slot_set import SlotSet
 from hellinger.events import now
 from hellinger.experiment import Pages, Phase, Totals, readout
 from hellinger.experiment.readout import readout_steps
@@ -34,6 +36,7 @@ from hellinger.policies.segments import SegmentLaw
 from hellinger.pool._within import Touched, Within
 from hellinger.serve import history, listing, standing
 from hellinger.store import open_store
+from lives import limit
 from test_segments import site
 
 ITEMS = 300
@@ -342,7 +345,7 @@ def test_a_ranking_does_not_wait_until_what_the_log_had_before_is_applied(
 
 def test_few_that_come_again_and_again_do_not_keep_many_from_their_turn() -> None:
     """A segment that is ranked for between all slices: what it shows is looked up, and so is all that there was."""
-    derived = pools._Derived(hellinger.Pool("ucb1"))
+    derived = Derived(hellinger.Pool("ucb1"))
     derived.expect(np.arange(200, dtype=np.int64))
     taken: set[int] = set()
     for _ in range(200 // 15 + 1):
@@ -356,20 +359,43 @@ def test_few_that_come_again_and_again_do_not_keep_many_from_their_turn() -> Non
 
 def test_what_is_to_be_looked_up_again_is_remembered_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A pool that is never asked, and that nobody has time for, remembers no more than the items there are."""
-    monkeypatch.setattr(pools, "ROOM", 100)
-    monkeypatch.setattr(pools, "AT_ONCE", 10)
-    derived = pools._Derived(hellinger.Pool("ucb1"))
+    limit(monkeypatch, AT_ONCE=10)
+    derived = Derived(hellinger.Pool("ucb1"))
     for number in range(500):
         slots = np.arange(number % 7, 60, dtype=np.int64)
         derived.expect(slots)
         derived.expect_later(slots)
-        assert max(derived.number, derived.waiting) <= 160
+        assert max(derived.number, len(derived.later)) <= 60
     taken: list[int] = []
     while derived.number:
         taken += derived.take(16)[0].tolist()
-    while derived.waiting:
-        taken += derived.take_later(16).tolist()
-    assert set(taken) == set(range(60))
+    while derived.later:
+        taken += derived.later.take(16).tolist()
+    assert sorted(taken) == sorted([*range(60), *range(60)])
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_set_of_slots_is_one_of_numbers(seed: int) -> None:
+    """Each is given once, in order, and none waits longer than until all others had their turn."""
+    rng = np.random.default_rng(seed)
+    slots, model, waits = SlotSet(), set[int](), dict[int, int]()
+    for _ in range(300):
+        some = rng.choice(rng.choice([30, 5000]), int(rng.integers(0, 25)))
+        slots.add(some)
+        model |= set(some.tolist())
+        assert len(slots) == len(model)
+        most = int(rng.integers(1, 20))
+        found = slots.take(most).tolist()
+        assert found == sorted(set(found))
+        assert len(found) == min(most, len(model))
+        assert model.issuperset(found)
+        model -= set(found)
+        waits = {slot: waits.get(slot, 0) + len(found) for slot in model}
+        assert max(waits.values(), default=0) <= 5000 + 20
+    while model:
+        model -= set(slots.take(7).tolist())
+    assert not len(slots)
+    assert not slots.take(7).size
 
 
 def test_kinds_are_numbered_as_numpy_does() -> None:
@@ -393,9 +419,7 @@ GROUPS = 7
 
 def _filled(monkeypatch: pytest.MonkeyPatch, **settings: Any) -> tuple[Desk, Any]:
     """A desk with 200 items of groups and with counts, where 50 are many and 20 a slice; and what commits drafts."""
-    monkeypatch.setattr(pools, "SLICE", 20)
-    monkeypatch.setattr(pools, "AT_ONCE", 50)
-    monkeypatch.setattr(pools, "PRIORS", 1)
+    limit(monkeypatch, SLICE=20, AT_ONCE=50, PRIORS=1)
     monkeypatch.setattr("hellinger.pool._membership._HEARD", 1)
     desk = Desk(Ledger(), {"a": "cold-start"}, seed=1, **settings)
     places = itertools.count(1)
@@ -642,8 +666,7 @@ def test_a_segment_shows_none_that_is_gone_between_two_slices(
     what: str, share: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its own pool has its turn after that of all traffic, and must not rank while many have yet to leave it."""
-    monkeypatch.setattr(pools, "SLICE", 20)
-    monkeypatch.setattr(pools, "AT_ONCE", 50)
+    limit(monkeypatch, SLICE=20, AT_ONCE=50)
     desk = Desk(Ledger(), {"a": "ucb1"}, seed=1, random_share=share)
     places = itertools.count(1)
 
@@ -694,8 +717,7 @@ def test_a_bulk_load_takes_effect_in_slices_and_few_items_at_once(monkeypatch: p
 
 def test_an_empty_pool_takes_in_a_slice_for_a_ranking(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing else could be ranked."""
-    monkeypatch.setattr(pools, "AT_ONCE", 50)
-    monkeypatch.setattr(pools, "SLICE", 20)
+    limit(monkeypatch, SLICE=20, AT_ONCE=50)
     desk = Desk(Ledger(), {"a": "ucb1"}, seed=1)
     drafts = desk.describe([_item(f"item-{n}") for n in range(200)], 0)
     desk.commit_own(list(enumerate(drafts, 1)))
@@ -706,7 +728,7 @@ def test_an_empty_pool_takes_in_a_slice_for_a_ranking(monkeypatch: pytest.Monkey
 
 
 def test_groups_that_have_lost_very_many_are_looked_up_in_slices() -> None:
-    derived = pools._Derived(hellinger.Pool("ucb1"))
+    derived = Derived(hellinger.Pool("ucb1"))
     derived.left.note(range(90_000), [(f"g{n % 3}",) for n in range(90_000)])
     derived.lose([("g0",), ("g1",), ("g2",), ("h",)])
     waits = [derived.few_groups]

@@ -34,7 +34,7 @@ def warm_policies(specs: Collection[str]) -> None:
     fields = {"id": "a", "tags": ["t"], "expires_at": None}
     ledger.apply(placed([Logged(1, *Draft.of("item/1", "item", 0, fields).event)]))
     variants = {str(number): spec for number, spec in enumerate(specs)}
-    pools = Pools(ledger, Overlay(), Dates(ledger.catalogue).expired, variants, enough=0)
+    pools = Pools(ledger, Overlay(), Dates(ledger.catalogue), variants, enough=0)
     for variant, spec in variants.items():
         pool = pools.of(variant)
         pool.pick(1)
