@@ -812,7 +812,7 @@ def _most_memory(do: Callable[[], object]) -> int:
 
 
 def test_a_variant_that_begins_looks_at_no_more_than_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hellinger.ledger.ledger.PART", 100)
+    monkeypatch.setattr("hellinger.ledger.common.PART", 100)
     items, few = 50_000, 10
     ledger = _counted(items, 20, few)
     ledger.catalogue.set_state(3, DELETED, 0)
@@ -834,7 +834,7 @@ def test_a_variant_that_begins_looks_at_no_more_than_is_counted(monkeypatch: pyt
 def test_a_variant_begins_with_the_same_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     found = []
     for part in (10, 10_000):
-        monkeypatch.setattr("hellinger.ledger.ledger.PART", part)
+        monkeypatch.setattr("hellinger.ledger.common.PART", part)
         ledger = _counted(95, 2, 33)
         ledger._begin_common("new", changes := Changes())
         begun = [ledger.counts_in(starting("new"), segment) for segment in ("", "s0", "s1")]

@@ -398,12 +398,28 @@ class Pools:
             else:
                 derived.pool.record_many(names, worth)
 
-    def each(self) -> Iterator[tuple[str, str, Pool]]:
-        """Every pool that ranks, with its variant and segment, ``""`` for all traffic."""
-        self.finish()
-        for variant, segment in sorted(self._of):
-            if not segment or self._decides(variant, segment):
+    def each(self, *only: str) -> Iterator[tuple[str, str, Pool]]:
+        """Every pool that ranks, with its variant and segment, ``""`` for all traffic; ``only`` one, if given.
+
+        They have nothing left to look up.
+        """
+        if not only:
+            self.finish()
+        for variant, segment in [only] if only else self.ranking:
+            for each in ("", segment) if segment else ("",):
+                if each and not self._decides(variant, each):
+                    break
+                if (variant, each) not in self._of:
+                    self._make(variant, each)
+                while self._of[variant, each].behind:
+                    self._look_up(variant, each, SLICE)
+            else:
                 yield variant, segment, self._update(variant, segment)
+
+    @property
+    def ranking(self) -> list[tuple[str, str]]:
+        """Variant and segment of every pool that ranks, as far as they are made."""
+        return sorted(key for key in self._of if not key[1] or self._decides(*key))
 
     def segments(self, variant: str) -> list[str]:
         """Segments that are ranked by themselves."""
@@ -450,7 +466,7 @@ class Pools:
         for (variant, segment), parts in changes.counted.items():
             counted = together(parts)
             for learner in self._learners(variant):
-                self._set_counts(learner, segment, counted)
+                self._set_counts(learner, segment, counted, later=changes.phase)  # what a variant begins with is much
         for variant, segment in changes.priors:
             if (variant, segment) in self._of:
                 self._set_prior(variant, segment)
@@ -729,10 +745,13 @@ class Pools:
             if derived is not None:
                 yield each, derived
 
-    def _set_counts(self, variant: str, segment: str, slots: Slots) -> None:
-        """Let items of the pools, and the pools as a whole, have the counts that ledger and overlay say."""
+    def _set_counts(self, variant: str, segment: str, slots: Slots, *, later: bool = False) -> None:
+        """Let items of the pools, and the pools as a whole, have the counts that ledger and overlay say.
+
+        ``later``: in slices, however few they are here.
+        """
         for each, derived in self._counting(variant, segment):
-            if slots.size > MANY:
+            if later or slots.size > MANY:
                 derived.expect_later(slots)
             elif slots.size and variant in self.hidden:
                 derived.counts.append(slots)
