@@ -6,15 +6,19 @@ from collections.abc import Collection
 from functools import cache
 from typing import Any
 
+import numpy as np
+
 from hellinger.engine.dates import Dates
 from hellinger.engine.drafts import Draft
 from hellinger.engine.overlay import Overlay
 from hellinger.engine.pools import Pools
 from hellinger.events import Logged
 from hellinger.ledger import Ledger, placed
+from hellinger.ledger.counts import SegmentCounts
 from hellinger.ledger.modelled import has_model, split_model, warm
 from hellinger.policies import Prior
-from hellinger.pool import Pool
+from hellinger.policies.segments import SegmentLaw
+from hellinger.pool import Pool, SegmentedPool
 
 __all__ = ["warm_policies"]
 
@@ -28,8 +32,32 @@ def _with_features() -> Prior:
     return pool.fit()
 
 
+@cache
+def _warm_any() -> None:
+    """Have compiled what every policy needs once there are more items, or counts of segments."""
+    pool, many = Pool[int]("ucb1"), np.arange(200)
+    pool.add(many, many, many // 3)
+    counts = SegmentCounts()
+    counts.add(many, np.ones(many.size), np.zeros(many.size))
+    counts.clear(many)
+
+
+@cache
+def _warm_learning() -> None:
+    """Have compiled what is needed to learn of groups and of segments, and to rank by it."""
+    pool, items = SegmentedPool("cold-start"), np.arange(60)
+    parts: dict[str, Any] = {"a": (30, items % 7), "b": (30, items % 5)}
+    pool.add(items, 90, items % 7 + items % 5, group=[f"g{j}" for j in range(6) for _ in range(10)], parts=parts)
+    pool.learn()
+    pool.pooled.prior = Prior(shares=(0.5,))
+    pool.law = SegmentLaw(0.05, 30.0, 0.5, (("a", 0.2), ("b", 0.1)))
+    pool.record(0, "a", impressions=1)
+    pool.rank(1, "b")
+
+
 def warm_policies(specs: Collection[str]) -> None:
     """Have the kernels of these policies compiled, on items of its own: it may run beside a service, in a thread."""
+    _warm_any()
     ledger = Ledger()
     fields = {"id": "a", "tags": ["t"], "expires_at": None}
     ledger.apply(placed([Logged(1, *Draft.of("item/1", "item", 0, fields).event)]))
@@ -45,6 +73,7 @@ def warm_policies(specs: Collection[str]) -> None:
         pool.set_counts([0], [1], [1])
         pool.scores([0])
         if pool.policy.rule.learns_prior:
+            _warm_learning()
             pool.prior = Prior(shares=(0.5,))
             pool.set_counts([0], [2], [1])
             pool.group_effects()
