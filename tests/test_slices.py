@@ -660,6 +660,43 @@ def test_a_ranking_waits_for_few_items_and_shows_none_that_is_gone(
     _same(desk)
 
 
+@pytest.mark.parametrize("left", [0, 3])
+@pytest.mark.parametrize("spec", ["cold-start", "ucb1", "thompson"])
+def test_while_all_or_most_have_expired_a_ranking_looks_at_those_that_are_left(
+    spec: str, left: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It does so from the first one on, and nothing is hidden or scored for it that has expired."""
+    limit(monkeypatch, SLICE=20, AT_ONCE=50, MET=100)
+    monkeypatch.setattr("hellinger.engine.dates.MOST", 60)
+    desk, size, due = Desk(Ledger(), {"a": spec}, seed=1), 480 + left, 1000
+    items = [_item(f"item-{n}", expires_at=None if n < left else due) for n in range(size)]
+    desk.commit_own(list(enumerate(desk.describe(items, 0), 1)))
+    desk.finish()
+    pool, seq = desk.pools.of("a"), size
+    scored: list[int] = []
+    chosen = hellinger.Pool._chosen
+
+    def noting(self: Any, among: Any) -> Any:
+        found = chosen(self, among)
+        scored.append(found.size)
+        return found
+
+    def never(*_: Any) -> None:
+        raise AssertionError("an item was hidden")
+
+    assert not desk.pools.passes_over("a")
+    monkeypatch.setattr(hellinger.Pool, "_chosen", noting)
+    monkeypatch.setattr(hellinger.Pool, "hide", never)
+    for at in range(due, due + 10):
+        made = desk.rank(Query(5), at)
+        assert sorted(made.fields["items"]) == [f"item-{n}" for n in range(left)]
+        assert desk.pools.passes_over("a")
+        seq += 1
+        desk.commit_own([(seq, made)])
+    assert scored == [left] * 10 * (left > 0)
+    assert len(pool) == size, "none has been taken out yet"
+
+
 @pytest.mark.parametrize("what", ["deleted", "hidden", "expired"])
 @pytest.mark.parametrize("share", [0.0, 0.3], ids=["ranked", "drawn"])
 def test_a_segment_shows_none_that_is_gone_between_two_slices(
