@@ -562,6 +562,7 @@ class Ledger:
                 self._begin_common(variant, changes)
             self.models.follow(seq)
             changes.phase = True
+        self._common.clear()
 
     def begin_phase(self, phase: dict[str, Any]) -> None:
         """Note that this phase is in force from now on."""
@@ -582,7 +583,7 @@ class Ledger:
 
         Without it the event does that itself, all at once.
         """
-        for variant in phase.get("common", ()):
+        for variant in phase.get("common", ()) if phase["after"] == self.phase_place else ():
             if (others := self._others(variant)) is not None:
                 common = self._common[variant] = CommonCounts(self, others)
                 yield from common.steps()
@@ -594,7 +595,7 @@ class Ledger:
 
     def _begin_common(self, variant: str, changes: Changes) -> None:
         """Let a variant begin from what all others have counted, unless it has been there before."""
-        common, others = self._common.pop(variant, None), self._others(variant)
+        common, others = self._common.get(variant), self._others(variant)
         if others is None:
             return
         if common is None or common.seq != self.seq:
