@@ -882,6 +882,24 @@ def test_a_variant_begins_with_the_same_in_parts(monkeypatch: pytest.MonkeyPatch
     assert found[0][0] == [95, 33, 33]
 
 
+def test_common_counts_are_of_the_place_before_the_phase() -> None:
+    """Those made ready for another place, or for a phase that comes too late, are not taken."""
+    ledger = _counted(20, 0, 0)
+    phase: dict[str, Any] = {"variants": {"new": "ucb1"}, "common": ["new"], "after": 7}
+    assert list(ledger.prepare(phase)) == []
+    assert not ledger._common
+    phase["after"] = 0
+    assert list(ledger.prepare(phase))
+    ledger.counts_in("one").add(np.array([3]), np.ones(1), np.ones(1))
+    ledger.seq += 1
+    ledger._experiment(2, (0, phase, ""), changes := Changes())
+    assert changes.phase
+    n, s = ledger.counts_in(starting("new")).of(np.arange(20), 20)
+    assert n.tolist() == [7.0 if slot == 3 else 6.0 for slot in range(20)]
+    assert s.tolist() == [3.0 if slot == 3 else 2.0 for slot in range(20)]
+    assert not ledger._common
+
+
 def test_another_curve_takes_a_model_no_copy_of_all_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hellinger.ledger.variant_models.PART", 1000)
     items = 50_000
