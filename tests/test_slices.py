@@ -21,7 +21,7 @@ from hellinger.engine import checking, journal, learning, pools
 from hellinger.engine.derived import Derived
 from hellinger.engine.desk import Desk
 from hellinger.engine.drafts import Draft, Query
-from hellinger.engine.picture import Arranged, pictures
+from hellinger.engine.picture import Arranged, copies, pictures
 from hellinger.engine.pools import Pools
 from hellinger.engine.service import Service
 from hellinger.engine.settings import Settings
@@ -213,6 +213,21 @@ def test_the_state_is_of_one_moment_and_written_in_slices(settings: Settings, mo
         assert list(checking.compare(service.store, lines)) == []
 
     run(settings, story)
+
+
+def test_a_picture_of_one_pool_brings_no_other_up_to_date() -> None:
+    """With very many items and segments, to look up what all pools have missed would take long."""
+    pools = site(4, 1.0).desk.pools
+    pools.finish()
+    keys = pools.ranking
+    assert len(keys) == 1 + 4
+    pools.expect(np.arange(3))
+    made = [(copy.variant, copy.segment) for copy in copies(pools, *keys[1])]
+    assert made == [keys[1]]
+    assert [pools._of[key].behind > 0 for key in keys] == [False, False, True, True, True]
+    assert [(copy.variant, copy.segment) for copy in copies(pools)] == keys
+    assert not any(derived.behind for derived in pools._of.values())
+    assert list(copies(pools, "one", "nowhere")) == []
 
 
 def test_names_are_copied_in_slices_and_follow_the_catalogue(monkeypatch: pytest.MonkeyPatch) -> None:
