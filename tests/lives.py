@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hellinger.engine import dates, pools
+from hellinger.engine import dates, derived, pools
 from hellinger.engine.allocation import Allocation
 from hellinger.engine.desk import Desk
 from hellinger.engine.drafts import Draft, DraftRow, GivenFeedback, Query
@@ -40,7 +40,7 @@ from hellinger.pool import Leaving
 from ledger_model import CONTEXTS, KINDS, MORE, NAMES, START, TAGS, Log, Model
 from segment_model import agrees
 
-__all__ = ["VARIANTS", "Copy", "Life", "check_ranking", "in_slices", "same_as_rebuilt", "small_crowds"]
+__all__ = ["VARIANTS", "Copy", "Life", "check_ranking", "in_slices", "limit", "same_as_rebuilt", "small_crowds"]
 
 VARIANTS = {"one": "hellinger-ucb", "two": "ucb1"}
 WINDOW = 60_000
@@ -59,12 +59,19 @@ EFFECTS = Effects(
 )
 
 
+def limit(changed: pytest.MonkeyPatch, **limits: int) -> None:
+    """Let pools look up so much at once, whichever module has the limit."""
+    for name, value in limits.items():
+        for module in (pools, derived):
+            if hasattr(module, name):
+                changed.setattr(module, name, value)
+
+
 @contextmanager
 def in_slices() -> Iterator[None]:
     """Let a few items be very many, so that priors and what groups tell take effect a little at a time."""
     with pytest.MonkeyPatch.context() as changed:
-        for name, value in (("WORK", 1), ("AT_ONCE", 3), ("PRIORS", 1), ("SCORED", 3), ("SLICE", 2), ("MET", 30)):
-            changed.setattr(pools, name, value)
+        limit(changed, WORK=1, AT_ONCE=3, PRIORS=1, SCORED=3, SLICE=2, MET=30)
         changed.setattr(dates, "MOST", 1)
         changed.setattr(dates, "SPARE", 3)
         yield

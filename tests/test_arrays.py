@@ -11,6 +11,7 @@ import pytest
 
 from hellinger._arrays import LARGE, ROOM, grown
 from hellinger.ledger import Catalogue
+from hellinger.ledger.counts import Counts
 from hellinger.pool import Pool
 
 
@@ -39,17 +40,30 @@ def test_a_large_array_is_copied_seldom() -> None:
     assert copies <= 1  # when it becomes large
 
 
+def _resident() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * mmap.PAGESIZE
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_room_takes_no_memory_until_it_is_used() -> None:
-    def resident() -> int:
-        return int(Path("/proc/self/statm").read_text().split()[1]) * mmap.PAGESIZE
-
-    before = resident()
+    before = _resident()
     array = grown(np.ones(LARGE), LARGE + 1)
     assert array.nbytes == 8 * ROOM * (LARGE + 1)
-    assert resident() - before < array.nbytes / 2
+    assert _resident() - before < array.nbytes / 2
     array[-1] = 1.0
     assert array[-2] == 0.0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_counts_of_a_few_items_take_small_pages() -> None:
+    """A hundred in large pages would take, and clear, 200 MB at once, while rankings wait."""
+    counts, few = Counts(), np.linspace(0, 20_000_000, 100).astype(np.int64)
+    counts.view(20_000_001)
+    before = _resident()
+    counts.show_many(few, [few.size])
+    assert _resident() - before < 20e6
+    n, _ = counts.of(few, 20_000_001)
+    assert (n == 1).all()
 
 
 def test_without_address_space_there_is_less_room(monkeypatch: pytest.MonkeyPatch) -> None:

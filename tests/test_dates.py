@@ -36,6 +36,16 @@ def due_by(kept: Dates, shelf: Shelf, at: int) -> set[int]:
     return set(shown[(ends > 0) & (ends <= at)].tolist())
 
 
+def _check_shown(kept: Dates, shelf: Shelf) -> None:
+    """Which items may be shown, and how many at most: exactly so many once all that are due have had their turn."""
+    everything = np.arange(len(shelf.ids))
+    shown = (shelf["state"] == SHOWN) & ~kept.expired(everything)
+    assert (kept.shows(everything) == shown).all()
+    assert (kept.showing() == shown).all()
+    assert kept.shown >= shown.sum()
+    assert kept.late or kept.shown == shown.sum()
+
+
 def _looked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many items are looked at together, each time."""
     looked: list[int] = []
@@ -86,11 +96,13 @@ def test_items_expire_once_and_in_time_whatever_becomes_of_them(
             found += part
             # however many have yet to be given, which items have expired is known already
             assert set(np.flatnonzero(kept.expired(np.arange(60))).tolist()) == expired | due_by(kept, shelf, at)
+            _check_shown(kept, shelf)
         wanted = due_by(kept, shelf, at) - expired
         assert sorted(found) == sorted(wanted)
         expired |= wanted
         all_expired, together = all_expired + len(found), max(together, len(found))
         assert set(np.flatnonzero(kept.expired(np.arange(60))).tolist()) == expired
+        _check_shown(kept, shelf)
         assert len(kept) <= 2 * shelf.live + 20 + 12
     assert all_expired > 150
     assert together > 7
@@ -125,6 +137,8 @@ def test_very_many_that_expire_together_are_taken_up_in_parts(spread: int, monke
             due.discard(stays)
         assert kept.late == (len(given) < len(due) or kept.due(first))
         assert set(np.flatnonzero(kept.expired(slice(size))).tolist()) == due
+        assert kept.shown == size - len(due), "known from the first call on"
+        _check_shown(kept, shelf)
     assert sorted(given) == sorted(due)
     assert calls >= size // 50
     assert max(looked) <= 50
@@ -137,6 +151,37 @@ def test_very_many_that_expire_together_are_taken_up_in_parts(spread: int, monke
     while kept.due(begin + spread):
         kept.expire(begin + spread)
     assert not kept.known
+
+
+def test_dates_of_all_are_compared_with_the_clock_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many calls it takes until all that have expired together are given."""
+    monkeypatch.setattr(dates, "MOST", 50)
+    monkeypatch.setattr(dates, "PART", 300)
+    sizes: list[int] = []
+    ends = Dates.ends
+
+    def noting(self: Dates, slots: Any) -> Slots:
+        found = ends(self, slots)
+        sizes.append(found.size)
+        return found
+
+    size, due = 2000, 120_000
+    shelf = Shelf(size)
+    shelf["state"][:] = SHOWN
+    shelf["expires_at"][:1900] = due
+    kept = Dates(shelf)  # type: ignore[arg-type]
+    monkeypatch.setattr(Dates, "ends", noting)
+    looked = []
+    while kept.due(due):
+        kept.expire(due)
+        assert kept.shown == 100
+        assert np.flatnonzero(kept.showing()).tolist() == list(range(1900, 2000))
+        assert max(sizes) <= 300
+        looked.append(sum(sizes))
+        sizes.clear()
+    assert len(looked) == 1900 / 50
+    assert looked[0] >= size
+    assert max(looked[1:]) <= 3 * 50 + 100
 
 
 def test_a_minute_is_cleaned_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:

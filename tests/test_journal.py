@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
@@ -13,13 +13,15 @@ import pytest
 
 from hellinger.engine import experiments
 from hellinger.engine import service as module
+from hellinger.engine.allocation import Allocation
 from hellinger.engine.desk import Desk
 from hellinger.engine.drafts import Draft, GivenFeedback, Query
 from hellinger.engine.journal import JournalFullError
 from hellinger.engine.service import Service
 from hellinger.engine.settings import Settings
-from hellinger.events import Event
-from hellinger.ledger import COMMON, recovery
+from hellinger.events import Event, now
+from hellinger.ledger import Ledger, recovery, starting
+from hellinger.ledger.common import CommonCounts
 from hellinger.ledger.comparison import differences
 from hellinger.store import Store, StoreDamagedError, StoreUnavailableError, open_store
 
@@ -79,7 +81,7 @@ async def running(path: Path, **settings: Any) -> AsyncIterator[tuple[Service, T
             pool = service.desk.pools.of(name)
             for slot in pool.ids:
                 item = service.desk.ledger.catalogue.ids[int(slot)]
-                n, s = fold.sums([fold.catalogue.slots[item]], variants=[name, COMMON])
+                n, s = fold.sums([fold.catalogue.slots[item]], variants=fold.sources(name, shared=False))
                 assert pool.stats(slot)[:2] == (n[0], s[0]), item
         assert not service.desk.state.overlay
         assert service.desk.named == {}
@@ -227,6 +229,64 @@ def test_who_makes_no_rankings_follows_in_larger_slices(tmp_path: Path, monkeypa
             while ledger.seq != last:
                 await asyncio.sleep(0.001)
             assert max(sizes) == 10, "items take longer"
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("whose", ["own", "others"])
+def test_a_variant_begins_with_the_counts_of_all_others_in_slices(
+    whose: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rankings are made between them, and what they show is not among the counts as of the phase's place."""
+    monkeypatch.setattr("hellinger.ledger.common.PART", 5)
+    sizes: list[int] = []
+    steps, sums, ranked = CommonCounts.steps, Ledger.sums, 0
+    at_step: list[int] = []
+
+    def stepping(self: CommonCounts) -> Iterator[None]:
+        for _ in steps(self):
+            at_step.append(ranked)
+            yield
+
+    def summing(self: Ledger, slots: Any, **how: Any) -> Any:
+        if how["variants"] == ["ucb1"]:
+            sizes.append(len(slots))
+        return sums(self, slots, **how)
+
+    monkeypatch.setattr(CommonCounts, "steps", stepping)
+
+    async def scenario() -> None:
+        nonlocal ranked
+        async with running(tmp_path, poll_ms=20, counting="served") as (service, trouble):
+            names = [f"item {n}" for n in range(40)]
+            await service.describe(items(*names))
+            for segment in (None, "tablet", "phone"):
+                rows = [{"item": name, "impressions": 7, "rewards": 2, "from": None, "to": None} for name in names]
+                await service.import_counts(f"batch {segment}", "ucb1", segment, rows)
+            await service.rank(Query(5))
+            monkeypatch.setattr(Ledger, "sums", summing)
+            beginning: asyncio.Future[Any]
+            if whose == "own":
+                asked: dict[str, Any] = {"variants": {"a": "ucb1"}, "share": 0.5, "begin": "common"}
+                beginning = asyncio.ensure_future(service.experiments.start("ada", "side", **asked))
+            else:
+                allocation = Allocation({"side:a": "ucb1"}, {"side:a": 1.0}, share=0.5)
+                after = service.desk.ledger.phase_place
+                draft = allocation.draft(now(), after=after, by="ada", name="side", common=["side:a"])
+                new = [Event.of(f"item/new {n}", "item", 1, items(f"new {n}")[0]) for n in range(3)]
+                trouble._store.append([new[0], draft.event, *new[1:]], 0)
+                beginning = asyncio.ensure_future(service.journal.look())
+            while "side:a" not in service.desk.variants:
+                await service.rank(Query(5))
+                ranked += 1
+            await beginning
+            assert at_step[-1] > at_step[0], "rankings go on between two slices"
+            assert not service.desk.ledger._common
+            whole = [counts for (name, _), counts in service.desk.ledger.counts.items() if name == starting("side:a")]
+            *by_segment, all_traffic = sorted(counts.rounds for counts in whole)
+            assert by_segment == [280, 280]
+            assert 3 * 280 + 5 <= all_traffic <= 3 * 280 + 5 + 5 * at_step[0]
+            assert (max(sizes), sum(sizes)) == (5, 3 * 40)
 
     run(scenario)
 

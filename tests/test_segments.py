@@ -28,7 +28,7 @@ from hellinger.world.laws import LAWS
 from hellinger.world.players import Ints, PoolPlayer, SegmentedPlayer
 from hellinger.world.site import Clicks, Site, clicks, turns
 from ledger_model import START, Log
-from lives import Copy
+from lives import Copy, limit
 from segment_model import agrees, rounded, unknown
 
 SEGMENTS = ["north", "south", "west"]
@@ -538,7 +538,7 @@ def test_an_event_in_one_segment_is_looked_up_by_others_when_they_rank(monkeypat
 
 def test_another_law_is_taken_in_a_slice_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hellinger.engine.pools.TOUCHED", SLICE)
-    monkeypatch.setattr("hellinger.engine.pools.PRIORS", 1)
+    limit(monkeypatch, PRIORS=1)
     copy = site(2, 1.0)
     copy.add(*(f"more {j}" for j in range(3 * SLICE)))
     pools = copy.desk.pools

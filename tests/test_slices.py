@@ -18,12 +18,14 @@ import pytest
 import hellinger
 import running
 from hellinger.engine import checking, journal, learning, pools
+from hellinger.engine.derived import Derived
 from hellinger.engine.desk import Desk
 from hellinger.engine.drafts import Draft, Query
-from hellinger.engine.picture import Arranged, pictures
+from hellinger.engine.picture import Arranged, copies, pictures
 from hellinger.engine.pools import Pools
 from hellinger.engine.service import Service
 from hellinger.engine.settings import Settings
+from hellinger.engine.slot_set import SlotSet
 from hellinger.events import now
 from hellinger.experiment import Pages, Phase, Totals, readout
 from hellinger.experiment.readout import readout_steps
@@ -34,6 +36,7 @@ from hellinger.policies.segments import SegmentLaw
 from hellinger.pool._within import Touched, Within
 from hellinger.serve import history, listing, standing
 from hellinger.store import open_store
+from lives import limit
 from test_segments import site
 
 ITEMS = 300
@@ -212,6 +215,21 @@ def test_the_state_is_of_one_moment_and_written_in_slices(settings: Settings, mo
     run(settings, story)
 
 
+def test_a_picture_of_one_pool_brings_no_other_up_to_date() -> None:
+    """With very many items and segments, to look up what all pools have missed would take long."""
+    pools = site(4, 1.0).desk.pools
+    pools.finish()
+    keys = pools.ranking
+    assert len(keys) == 1 + 4
+    pools.expect(np.arange(3))
+    made = [(copy.variant, copy.segment) for copy in copies(pools, *keys[1])]
+    assert made == [keys[1]]
+    assert [pools._of[key].behind > 0 for key in keys] == [False, False, True, True, True]
+    assert [(copy.variant, copy.segment) for copy in copies(pools)] == keys
+    assert not any(derived.behind for derived in pools._of.values())
+    assert list(copies(pools, "one", "nowhere")) == []
+
+
 def test_names_are_copied_in_slices_and_follow_the_catalogue(monkeypatch: pytest.MonkeyPatch) -> None:
     """Items that come, are forgotten, or take the slot of a forgotten one, before and while names are copied."""
     monkeypatch.setattr(checking, "NAMES", 10)
@@ -342,7 +360,7 @@ def test_a_ranking_does_not_wait_until_what_the_log_had_before_is_applied(
 
 def test_few_that_come_again_and_again_do_not_keep_many_from_their_turn() -> None:
     """A segment that is ranked for between all slices: what it shows is looked up, and so is all that there was."""
-    derived = pools._Derived(hellinger.Pool("ucb1"))
+    derived = Derived(hellinger.Pool("ucb1"))
     derived.expect(np.arange(200, dtype=np.int64))
     taken: set[int] = set()
     for _ in range(200 // 15 + 1):
@@ -356,20 +374,43 @@ def test_few_that_come_again_and_again_do_not_keep_many_from_their_turn() -> Non
 
 def test_what_is_to_be_looked_up_again_is_remembered_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A pool that is never asked, and that nobody has time for, remembers no more than the items there are."""
-    monkeypatch.setattr(pools, "ROOM", 100)
-    monkeypatch.setattr(pools, "AT_ONCE", 10)
-    derived = pools._Derived(hellinger.Pool("ucb1"))
+    limit(monkeypatch, AT_ONCE=10)
+    derived = Derived(hellinger.Pool("ucb1"))
     for number in range(500):
         slots = np.arange(number % 7, 60, dtype=np.int64)
         derived.expect(slots)
         derived.expect_later(slots)
-        assert max(derived.number, derived.waiting) <= 160
+        assert max(derived.number, len(derived.later)) <= 60
     taken: list[int] = []
     while derived.number:
         taken += derived.take(16)[0].tolist()
-    while derived.waiting:
-        taken += derived.take_later(16).tolist()
-    assert set(taken) == set(range(60))
+    while derived.later:
+        taken += derived.later.take(16).tolist()
+    assert sorted(taken) == sorted([*range(60), *range(60)])
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_set_of_slots_is_one_of_numbers(seed: int) -> None:
+    """Each is given once, in order, and none waits longer than until all others had their turn."""
+    rng = np.random.default_rng(seed)
+    slots, model, waits = SlotSet(), set[int](), dict[int, int]()
+    for _ in range(300):
+        some = rng.choice(rng.choice([30, 5000]), int(rng.integers(0, 25)))
+        slots.add(some)
+        model |= set(some.tolist())
+        assert len(slots) == len(model)
+        most = int(rng.integers(1, 20))
+        found = slots.take(most).tolist()
+        assert found == sorted(set(found))
+        assert len(found) == min(most, len(model))
+        assert model.issuperset(found)
+        model -= set(found)
+        waits = {slot: waits.get(slot, 0) + len(found) for slot in model}
+        assert max(waits.values(), default=0) <= 5000 + 20
+    while model:
+        model -= set(slots.take(7).tolist())
+    assert not len(slots)
+    assert not slots.take(7).size
 
 
 def test_kinds_are_numbered_as_numpy_does() -> None:
@@ -393,9 +434,7 @@ GROUPS = 7
 
 def _filled(monkeypatch: pytest.MonkeyPatch, **settings: Any) -> tuple[Desk, Any]:
     """A desk with 200 items of groups and with counts, where 50 are many and 20 a slice; and what commits drafts."""
-    monkeypatch.setattr(pools, "SLICE", 20)
-    monkeypatch.setattr(pools, "AT_ONCE", 50)
-    monkeypatch.setattr(pools, "PRIORS", 1)
+    limit(monkeypatch, SLICE=20, AT_ONCE=50, PRIORS=1)
     monkeypatch.setattr("hellinger.pool._membership._HEARD", 1)
     desk = Desk(Ledger(), {"a": "cold-start"}, seed=1, **settings)
     places = itertools.count(1)
@@ -636,14 +675,50 @@ def test_a_ranking_waits_for_few_items_and_shows_none_that_is_gone(
     _same(desk)
 
 
+@pytest.mark.parametrize("left", [0, 3])
+@pytest.mark.parametrize("spec", ["cold-start", "ucb1", "thompson"])
+def test_while_all_or_most_have_expired_a_ranking_looks_at_those_that_are_left(
+    spec: str, left: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It does so from the first one on, and nothing is hidden or scored for it that has expired."""
+    limit(monkeypatch, SLICE=20, AT_ONCE=50, MET=100)
+    monkeypatch.setattr("hellinger.engine.dates.MOST", 60)
+    desk, size, due = Desk(Ledger(), {"a": spec}, seed=1), 480 + left, 1000
+    items = [_item(f"item-{n}", expires_at=None if n < left else due) for n in range(size)]
+    desk.commit_own(list(enumerate(desk.describe(items, 0), 1)))
+    desk.finish()
+    pool, seq = desk.pools.of("a"), size
+    scored: list[int] = []
+    chosen = hellinger.Pool._chosen
+
+    def noting(self: Any, among: Any) -> Any:
+        found = chosen(self, among)
+        scored.append(found.size)
+        return found
+
+    def never(*_: Any) -> None:
+        raise AssertionError("an item was hidden")
+
+    assert not desk.pools.passes_over("a")
+    monkeypatch.setattr(hellinger.Pool, "_chosen", noting)
+    monkeypatch.setattr(hellinger.Pool, "hide", never)
+    for at in range(due, due + 10):
+        made = desk.rank(Query(5), at)
+        assert sorted(made.fields["items"]) == [f"item-{n}" for n in range(left)]
+        assert desk.pools.passes_over("a")
+        seq += 1
+        desk.commit_own([(seq, made)])
+    assert scored == [left] * 10 * (left > 0)
+    assert len(pool) == size, "none has been taken out yet"
+
+
 @pytest.mark.parametrize("what", ["deleted", "hidden", "expired"])
 @pytest.mark.parametrize("share", [0.0, 0.3], ids=["ranked", "drawn"])
 def test_a_segment_shows_none_that_is_gone_between_two_slices(
     what: str, share: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its own pool has its turn after that of all traffic, and must not rank while many have yet to leave it."""
-    monkeypatch.setattr(pools, "SLICE", 20)
-    monkeypatch.setattr(pools, "AT_ONCE", 50)
+    limit(monkeypatch, SLICE=20, AT_ONCE=50)
     desk = Desk(Ledger(), {"a": "ucb1"}, seed=1, random_share=share)
     places = itertools.count(1)
 
@@ -694,8 +769,7 @@ def test_a_bulk_load_takes_effect_in_slices_and_few_items_at_once(monkeypatch: p
 
 def test_an_empty_pool_takes_in_a_slice_for_a_ranking(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing else could be ranked."""
-    monkeypatch.setattr(pools, "AT_ONCE", 50)
-    monkeypatch.setattr(pools, "SLICE", 20)
+    limit(monkeypatch, SLICE=20, AT_ONCE=50)
     desk = Desk(Ledger(), {"a": "ucb1"}, seed=1)
     drafts = desk.describe([_item(f"item-{n}") for n in range(200)], 0)
     desk.commit_own(list(enumerate(drafts, 1)))
@@ -706,7 +780,7 @@ def test_an_empty_pool_takes_in_a_slice_for_a_ranking(monkeypatch: pytest.Monkey
 
 
 def test_groups_that_have_lost_very_many_are_looked_up_in_slices() -> None:
-    derived = pools._Derived(hellinger.Pool("ucb1"))
+    derived = Derived(hellinger.Pool("ucb1"))
     derived.left.note(range(90_000), [(f"g{n % 3}",) for n in range(90_000)])
     derived.lose([("g0",), ("g1",), ("g2",), ("h",)])
     waits = [derived.few_groups]
@@ -790,7 +864,7 @@ def _most_memory(do: Callable[[], object]) -> int:
 
 
 def test_a_variant_that_begins_looks_at_no_more_than_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hellinger.ledger.ledger.PART", 100)
+    monkeypatch.setattr("hellinger.ledger.common.PART", 100)
     items, few = 50_000, 10
     ledger = _counted(items, 20, few)
     ledger.catalogue.set_state(3, DELETED, 0)
@@ -812,7 +886,7 @@ def test_a_variant_that_begins_looks_at_no_more_than_is_counted(monkeypatch: pyt
 def test_a_variant_begins_with_the_same_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     found = []
     for part in (10, 10_000):
-        monkeypatch.setattr("hellinger.ledger.ledger.PART", part)
+        monkeypatch.setattr("hellinger.ledger.common.PART", part)
         ledger = _counted(95, 2, 33)
         ledger._begin_common("new", changes := Changes())
         begun = [ledger.counts_in(starting("new"), segment) for segment in ("", "s0", "s1")]
@@ -821,6 +895,24 @@ def test_a_variant_begins_with_the_same_in_parts(monkeypatch: pytest.MonkeyPatch
         found.append((sizes, [(c.rounds, c.late.tolist()) for c in begun], [[a.tolist() for a in s] for s in sums]))
     assert found[0] == found[1]
     assert found[0][0] == [95, 33, 33]
+
+
+def test_common_counts_are_of_the_place_before_the_phase() -> None:
+    """Those made ready for another place, or for a phase that comes too late, are not taken."""
+    ledger = _counted(20, 0, 0)
+    phase: dict[str, Any] = {"variants": {"new": "ucb1"}, "common": ["new"], "after": 7}
+    assert list(ledger.prepare(phase)) == []
+    assert not ledger._common
+    phase["after"] = 0
+    assert list(ledger.prepare(phase))
+    ledger.counts_in("one").add(np.array([3]), np.ones(1), np.ones(1))
+    ledger.seq += 1
+    ledger._experiment(2, (0, phase, ""), changes := Changes())
+    assert changes.phase
+    n, s = ledger.counts_in(starting("new")).of(np.arange(20), 20)
+    assert n.tolist() == [7.0 if slot == 3 else 6.0 for slot in range(20)]
+    assert s.tolist() == [3.0 if slot == 3 else 2.0 for slot in range(20)]
+    assert not ledger._common
 
 
 def test_another_curve_takes_a_model_no_copy_of_all_counts(monkeypatch: pytest.MonkeyPatch) -> None:

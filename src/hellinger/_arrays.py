@@ -30,15 +30,19 @@ def distinct(values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     return ordered
 
 
-def grown(array: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:
+def grown(array: npt.NDArray[Any], size: int, *, scattered: bool = False) -> npt.NDArray[Any]:
     """The array where it has so many entries, or else a copy that has, zeros behind what it held.
 
     A large array is copied once in its life, or each time that it has grown sixteenfold: at a million entries a copy
     into new memory takes long.
+
+    ``scattered``: entries are written here and there from the first on. Its memory then comes in small pages: a large
+    one is cleared when it is first written to, which takes a virtual machine milliseconds, and a few hundred entries
+    would need all of them at once.
     """
     if size <= array.size:
         return array
-    larger = _spacious(ROOM * size, array.dtype) if size >= LARGE else None
+    larger = _spacious(ROOM * size, array.dtype, scattered=scattered) if size >= LARGE else None
     if larger is None:
         larger = np.zeros(max(size, array.size + slack(array.size), 64), array.dtype)
     larger[: array.size] = array
@@ -57,13 +61,13 @@ def extended(array: npt.NDArray[Any], size: int) -> npt.NDArray[Any] | None:
     return whole[:size] if isinstance(whole, np.ndarray) and whole.size >= size else None
 
 
-def _spacious(size: int, kind: np.dtype[Any]) -> npt.NDArray[Any] | None:
+def _spacious(size: int, kind: np.dtype[Any], *, scattered: bool = False) -> npt.NDArray[Any] | None:
     """Zeros that take memory only where they are written to; None where the system has no such thing."""
     if sys.platform != "linux":
         return None
     try:
         memory = mmap.mmap(-1, size * kind.itemsize, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        memory.madvise(mmap.MADV_HUGEPAGE)
+        memory.madvise(mmap.MADV_NOHUGEPAGE if scattered else mmap.MADV_HUGEPAGE)
     except OSError:  # address space is limited, or memory has to be there for all of it (vm.overcommit_memory = 2)
         return None
     return np.frombuffer(memory, kind)

@@ -53,7 +53,8 @@ async def portrait(service: Service) -> AsyncIterator[bytes]:
     }
     yield orjson.dumps(rules) + b"\n"
     names = _Names()
-    for key in [(variant, segment) for variant, segment, _ in desk.pools.each()]:
+    await service.catch_up()
+    for key in service.desk.pools.ranking:
         await service.journal.write(service.chores(), lasting=True)
         await service.catch_up()
         while service.desk.state.dates.due(now()):  # those that expire together go in slices

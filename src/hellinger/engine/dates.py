@@ -3,9 +3,9 @@
 Items are kept by the minute in which they expire, and sorted when it has begun: very many items expire together ("at
 midnight"), and to take each of them from a heap takes ten times as long.
 
-However many expire together, one call takes up at most ``MOST`` of them. While some that are due have not had their
-turn, :meth:`Dates.expired` goes by the dates themselves, so that it is exact at every moment: only what follows from
-it for others comes a part at a time.
+However many expire together, one call takes up at most ``MOST`` of them. Where more are due, all dates are compared
+with the clock once; while some have not had their turn, :meth:`Dates.shows` also looks at an item's own date, so that
+it is exact at every moment: only what follows from it for others comes a part at a time.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ _MINUTE = 60_000
 """Milliseconds."""
 TO_LOG = 1_000
 """Items for which events are made at once."""
+PART = 1 << 15
+"""Items whose dates are compared with the clock at a time."""
 
 
 class Dates:
@@ -47,13 +49,17 @@ class Dates:
         self._catalogue = catalogue
         self._age = age
         self._expired = np.zeros(0, np.bool_)
-        """By slot: whether an item has expired that the log still says is shown."""
+        """By slot: whether an item is known to have expired that the log still says is shown."""
+        self._over = 0
+        """How many these are."""
+        self._given = np.zeros(0, np.bool_)
+        """Which of them :meth:`expire` has given."""
         self._unlogged = np.zeros(0, np.bool_)
-        """Which of them are not in the log yet."""
+        """Which of those are not in the log yet."""
         self._waiting = 0
         """How many these are."""
         self._late = 0
-        """The time by which items have expired of which not all are among these; 0 where all are."""
+        """The time by which items have expired of which not all were given; 0 where all were."""
         self._minutes: dict[int, array[int]] = {}
         """Items by the minute in which they expire, or did before their date was changed."""
         self._heap: list[int] = []
@@ -76,28 +82,53 @@ class Dates:
     def __len__(self) -> int:
         return self._size
 
+    @property
+    def shown(self) -> int:
+        """How many items may be shown at most: exactly so many, unless some that are due have not had their turn."""
+        return self._catalogue.live - self._over
+
+    def shows(self, slots: Slots | slice) -> npt.NDArray[np.bool_]:
+        """Which of these items may be shown: they are neither deleted nor hidden nor expired."""
+        shown: npt.NDArray[np.bool_] = (self._catalogue["state"][slots] == SHOWN) & ~self.expired(slots)
+        return shown
+
     def expired(self, slots: Slots | slice) -> npt.NDArray[np.bool_]:
         """Which of these items have expired, though the log still says that they are shown."""
-        found = self._flags(slots)
+        self._reach()
+        found = self._expired[slots]
+        return found | self._overdue(slots, self._late) if self._late else found
+
+    def showing(self) -> npt.NDArray[np.bool_]:
+        """By slot: which items may be shown."""
+        size = self._reach()
+        shown: npt.NDArray[np.bool_] = (self._catalogue["state"][:size] == SHOWN) & ~self._expired[:size]
         if self._late:
-            ends = self.ends(slots)
-            found = found | ((self._catalogue["state"][slots] == SHOWN) & (ends > 0) & (ends <= self._late))
+            left = np.flatnonzero(shown)
+            shown[left] = ~self._overdue(left, self._late)
+        return shown
+
+    def _overdue(self, slots: Slots | slice, at: int) -> npt.NDArray[np.bool_]:
+        """Which of these the log says are shown, though by their dates they have expired by this time."""
+        ends = self.ends(slots)
+        found: npt.NDArray[np.bool_] = (self._catalogue["state"][slots] == SHOWN) & (ends > 0) & (ends <= at)
         return found
 
-    def _flags(self, slots: Slots | slice) -> npt.NDArray[np.bool_]:
-        """Which of these have been given as expired."""
+    def _reach(self) -> int:
+        """Have a place for every slot; how many there are."""
         size = len(self._catalogue.ids)
-        self._expired, self._unlogged = grown(self._expired, size), grown(self._unlogged, size)
-        found: npt.NDArray[np.bool_] = self._expired[slots]
-        return found
+        self._expired, self._given = grown(self._expired, size), grown(self._given, size)
+        self._unlogged = grown(self._unlogged, size)
+        return size
 
     def follow(self, changes: Changes) -> None:
         """Forget what was known of changed items: their dates are looked up anew."""
         if not changes.items:
             return
         slots = np.array(sorted(changes.items), np.int64)
-        self._waiting -= int(np.count_nonzero(self._flags(slots) & self._unlogged[slots]))
-        self._expired[slots] = self._unlogged[slots] = False
+        self._reach()
+        self._waiting -= int(np.count_nonzero(self._unlogged[slots]))
+        self._over -= int(np.count_nonzero(self._expired[slots]))
+        self._expired[slots] = self._given[slots] = self._unlogged[slots] = False
         self._note(slots[self._catalogue["state"][slots] == SHOWN])
         self._clean(4 * slots.size)
 
@@ -133,12 +164,26 @@ class Dates:
             self._size -= stop
             left -= stop
             slots, dues = slots[:stop], dues[:stop]
-            fresh = distinct(slots[self._shown(slots) & (self.ends(slots) == dues)])
-            self._expired[fresh] = self._unlogged[fresh] = True
+            fresh = distinct(slots[self._to_come(slots) & (self.ends(slots) == dues)])
+            self._note_over(fresh[~self._expired[fresh]])
+            self._given[fresh] = self._unlogged[fresh] = True
             self._waiting += fresh.size
             found.append(fresh)
-        self._late = at if self.due(at) else 0
+        before, self._late = self._late, at if self.due(at) else 0
+        if self._late and not before:
+            self._compare(at)
         return distinct(np.concatenate(found))
+
+    def _compare(self, at: int) -> None:
+        """Note of all items which have expired by this time."""
+        size = self._reach()
+        for start in range(0, size, PART):  # what is worked out in between fits the processor's cache
+            some = slice(start, min(size, start + PART))
+            self._note_over(start + np.flatnonzero(self._overdue(some, at) & ~self._expired[some]))
+
+    def _note_over(self, slots: Slots) -> None:
+        self._expired[slots] = True
+        self._over += slots.size
 
     def _begin(self, minute: int, most: int) -> int:
         """Sort so many items of a minute that has begun; how many there were."""
@@ -166,7 +211,7 @@ class Dates:
     def _current(self, noted: Slots, minute: int) -> Slots:
         """Those of these items that still expire in a minute, each once."""
         slots = distinct(noted)
-        current: Slots = slots[self._shown(slots) & (self.ends(slots) // _MINUTE == minute)]
+        current: Slots = slots[self._to_come(slots) & (self.ends(slots) // _MINUTE == minute)]
         return current
 
     def _clean(self, most: int) -> None:
@@ -213,13 +258,15 @@ class Dates:
         if piece not in self._begun:
             return 1
         slots, dues = self._begun.pop(piece)
-        current = self._shown(slots) & (self.ends(slots) == dues)
+        current = self._to_come(slots) & (self.ends(slots) == dues)
         self._size -= int(np.count_nonzero(~current))
         self._keep(piece, slots[current], dues[current])
         return slots.size
 
-    def _shown(self, slots: Slots) -> npt.NDArray[np.bool_]:
-        shown: npt.NDArray[np.bool_] = (self._catalogue["state"][slots] == SHOWN) & ~self._flags(slots)
+    def _to_come(self, slots: Slots) -> npt.NDArray[np.bool_]:
+        """Which of these the log says are shown, and :meth:`expire` has not given."""
+        self._reach()
+        shown: npt.NDArray[np.bool_] = (self._catalogue["state"][slots] == SHOWN) & ~self._given[slots]
         return shown
 
     def _note(self, slots: Slots) -> None:
@@ -241,7 +288,7 @@ class Dates:
         """Slots of expired items to be written to the log, each given once; ask again while there are any."""
         if not self._waiting:
             return []
-        some = np.flatnonzero(self._unlogged)[:TO_LOG]
+        some = np.flatnonzero(self._unlogged[: len(self._catalogue.ids)])[:TO_LOG]
         self._unlogged[some] = False
         self._waiting -= some.size
         found: list[int] = some.tolist()

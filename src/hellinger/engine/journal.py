@@ -8,7 +8,7 @@ import operator
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from itertools import chain, islice
 from typing import Any, NamedTuple, TypeVar
@@ -105,7 +105,9 @@ class _Batch:
         "_left",
         "_lost",
         "_mine",
+        "_phases",
         "_size",
+        "_steps",
         "_thread",
         "applied",
         "entries",
@@ -138,8 +140,12 @@ class _Batch:
             mine = [(seq, draft) for seq, draft in both if seq is not None]
             self._lost = [draft for seq, draft in both if seq is None]
         self._mine = iter(mine)
-        self._left = len(events) + sum(map(len, places))
         kinds = {kind for entry in entries for (_, kind, _, _), _ in entry.drafts[:1]}  # one in each entry
+        self._phases = "experiment" in kinds or "experiment" in map(_KIND, events)
+        """Whether any of them begins a phase."""
+        self._steps: Iterator[None] | None = None
+        """What is left of making ready for one that does."""
+        self._left = len(events) + sum(map(len, places))
         self._size = ENOUGH if not events and kinds <= _LIGHT else SLICE
         self._follows = not entries and set(map(_KIND, events)) <= _LIGHT
         """Whether this has only such events of others."""
@@ -149,6 +155,8 @@ class _Batch:
         size = self._size
         if self._follows and not desk.state.made:  # this replica is not ranking: nobody waits for the larger slice
             size = READ
+        if self._phases and not (size := self._up_to_phase(desk, size)):
+            return False
         events, thread = self._events[:size], self._thread
         self._events, self._thread = self._events[size:], []
         desk.forget(self._lost)
@@ -161,6 +169,27 @@ class _Batch:
         self._left = 0 if self._left <= size else self._left - size
         desk.commit(events, thread, mine)
         return self._left == 0
+
+    def _up_to_phase(self, desk: Desk, size: int) -> int:
+        """How many events, of so many at most, there are until one that begins a phase, which is the first of others.
+
+        0 while the ledger has more steps to take before the first.
+        """
+        if self._events:
+            size = min(size, len(self._events))
+            ahead: list[Any] = [(event.kind, event) for event in self._events[:size]]
+        else:
+            mine = list(self._mine)
+            self._mine = iter(mine)
+            ahead = [(event[1], fields) for _, (event, fields) in mine[:size]]
+        if ahead and ahead[0][0] == "experiment":
+            if self._steps is None:
+                first = ahead[0][1]
+                self._steps = desk.ledger.prepare(first.fields if isinstance(first, Logged) else first)
+            if next(self._steps, self) is not self:
+                return 0
+            self._steps = None
+        return next((place for place, (kind, _) in enumerate(ahead) if place and kind == "experiment"), size)
 
 
 class Journal:

@@ -42,9 +42,7 @@ def copies(pools: Pools, *only: str, room: Any = None, names: list[str] | None =
 
     ``room``: see ``Pool.table``; ``names``: those of all items by slot, which nobody changes, where there is a copy.
     """
-    for variant, segment, pool in pools.each():
-        if only and only != (variant, segment):
-            continue
+    for variant, segment, pool in pools.each(*only):
         prior = None if pool.prior is None else pool.prior.state()
         yield Copy(
             variant, segment, float(pool.rounds), prior, pool.table(room), names or list(pools.ledger.catalogue.ids)

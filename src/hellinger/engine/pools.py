@@ -8,13 +8,14 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import chain, islice
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from hellinger._arrays import distinct
+from hellinger.engine.dates import Dates
+from hellinger.engine.derived import AT_ONCE, MANY, PRIORS, SLICE, Derived, taken, together
 from hellinger.engine.describing import features_of
 from hellinger.engine.grouping import LeftItems
 from hellinger.engine.lifetimes import left_of
@@ -26,16 +27,10 @@ from hellinger.ledger.modelled import Modelled, has_model, split_model
 from hellinger.policies import Prior
 from hellinger.policies.segments import SegmentLaw
 from hellinger.pool import Departure, Leaving, Pool
-from hellinger.pool._within import Within
 from hellinger.pool.segments import enough_for
 
 __all__ = ["LEARN", "SEGMENT_BYTES", "SLICE", "Pools"]
 
-SLICE = 500
-"""Items that a pool takes in at once, while rankings wait: a millisecond or two."""
-AT_ONCE = 2_000
-"""Items that have changed, or whose counts or priors are others by one event, and that are looked up at once; where
-there are more, in slices."""
 LEARN = 0.001
 """Seconds for which a model learns at once, while rankings wait."""
 TOUCHED = 8 * SLICE
@@ -46,177 +41,11 @@ ITEM_BYTES = 100
 WORK = 500
 """Items and groups whose priors one event works out at once, while rankings wait; others follow in slices, each once
 for all events that came meanwhile."""
-PRIORS = 8
-"""Items whose prior is worked out in the time that one is looked up in."""
-ROOM = 200_000
-"""Items that a pool may have to look up before those that it has to look up twice are counted once."""
 SCORED = 20_000
 """Items of a pool in which every one is scored for a ranking, where groups or features tell of them and it is known
 when they expire: half a millisecond."""
-MANY = 20_000
-"""Items whose counts are looked up later where more change at once, as by an import; rankings seldom show so many."""
 MET = 4_000
 """Items that a ranking asks a pool for at once, where many may have to be passed over."""
-
-
-class _Derived:
-    """A pool, and the items that it has yet to look up in ledger and overlay."""
-
-    __slots__ = (
-        "aged",
-        "counts",
-        "described",
-        "few",
-        "groups",
-        "later",
-        "left",
-        "number",
-        "pending",
-        "pool",
-        "room",
-        "small",
-        "waiting",
-        "within",
-    )
-
-    def __init__(self, pool: Pool, within: Within | None = None, left: LeftItems | None = None) -> None:
-        self.pool = pool
-        self.left = LeftItems() if left is None else left
-        """Items of groups that are in no pool of the variant any more."""
-        self.within = within
-        """What a segment's pool knows from the one of all traffic; None where its own counts are all that it has."""
-        self.pending: list[Slots] = []
-        """Items that changed together with very many others: no ranking waits for them."""
-        self.few: list[Slots] = []
-        """Others, for which rankings wait as long as they are few."""
-        self.small = 0
-        """How many these are, those counted twice that are there twice."""
-        self.described: set[int] = set()
-        """Those of them whose tags, group or features are others."""
-        self.groups: set[tuple[str, ...]] = set()
-        """Groups whose items that have left may have achieved something else than the pool knows."""
-        self.number = 0
-        """How many are pending, with the few."""
-        self.counts: list[Slots] = []
-        """Items whose counts alone are to be looked up before it ranks."""
-        self.later: list[Slots] = []
-        """Items whose counts alone are to be looked up: very many, and rankings do not wait for them."""
-        self.waiting = 0
-        """How many these are."""
-        self.room = ROOM
-        """How many may be pending, or waiting, before those that are there twice are left out."""
-        self.aged = 0
-        """Slots, from the first on, of items whose lives are to be looked up."""
-
-    @property
-    def behind(self) -> int:
-        """How much it has to look up: items and groups, and items of all traffic."""
-        items = self.number + sum(slots.size for slots in self.counts) + self.waiting
-        return items + len(self.groups) + self.pool.unsettled + self.touched + self.aged
-
-    @property
-    def urgent(self) -> int:
-        """How much of it a ranking waits for: who is in the pool and what is shown, but for what is very much."""
-        items = (self.small if self.small <= AT_ONCE else 0) + sum(slots.size for slots in self.counts)
-        return items + (len(self.groups) if self.few_groups else 0)
-
-    @property
-    def few_groups(self) -> bool:
-        """Whether there are groups to be looked up that rankings wait for: few, which have lost few items."""
-        if not 0 < len(self.groups) <= SLICE or self.many:
-            return False
-        return sum(map(self.left.count, self.groups)) <= MANY
-
-    def some_groups(self, most: int) -> list[tuple[str, ...]]:
-        """So many of the groups to be looked up, fewer where they have lost very many items."""
-        some, room = [], PRIORS * most
-        for group in islice(self.groups, most):
-            some.append(group)
-            room -= self.left.count(group)
-            if room < 0:
-                break
-        return some
-
-    @property
-    def many(self) -> bool:
-        """Whether rankings do not wait for all items that have changed: they are too many."""
-        return bool(self.pending) or self.small > AT_ONCE
-
-    @property
-    def touched(self) -> int:
-        """Items to be looked up in the pool of all traffic."""
-        return 0 if self.within is None else self.within.behind
-
-    def lose(self, groups: Iterable[tuple[str, ...]]) -> None:
-        """Note that these groups may have lost others; a segment's pool knows groups from that of all traffic."""
-        if self.within is None:
-            self.groups.update(groups)
-
-    def expect(self, slots: Slots, described: Iterable[int] = ()) -> None:
-        """Note that these items have changed."""
-        if slots.size > AT_ONCE:
-            self.pending.append(slots)
-        else:
-            self.few.append(slots)
-            self.small += slots.size
-        self.number += slots.size
-        self.described.update(described)
-        if self.number > self.room:
-            self.pending, self.few, self.small = [_distinct(self.pending + self.few)], [], 0
-            self.number = self.pending[0].size
-            self.room = max(self.room, 2 * self.number)
-
-    def expect_later(self, slots: Slots) -> None:
-        """Note that the counts of these items have changed."""
-        if slots.size <= AT_ONCE:
-            self.expect(slots)
-        else:
-            self.later.append(slots)
-            self.waiting += slots.size
-            if self.waiting > self.room:
-                self.later = [_distinct(self.later)]
-                self.waiting = self.later[0].size
-                self.room = max(self.room, 2 * self.waiting)
-
-    def take_later(self, most: int) -> Slots:
-        """Some of the items whose counts are to be looked up."""
-        some = self.later.pop()
-        if some.size > most:
-            self.later.append(some[most:])
-        self.waiting -= min(some.size, most)
-        return some[:most]
-
-    def take(self, most: int, *, few: bool = False) -> tuple[Slots, set[int]]:
-        """So many of the pending items, or of the few, and those of them that are described otherwise.
-
-        Neither wait for the others to become none: each has half.
-        """
-        slots, small = _taken(self.few, most if few or not self.pending else most - most // 2)
-        self.small -= small
-        self.number -= small
-        if not few and self.pending:
-            others, count = _taken(self.pending, most - small)
-            self.number -= count
-            slots = _distinct([slots, others])
-        described = self.described.intersection(slots.tolist()) if self.described else set()
-        self.described -= described
-        return slots, described
-
-
-def _taken(arrays: list[Slots], most: int) -> tuple[Slots, int]:
-    """Take so many slots out of these arrays, in order; how many, those counted twice that were there twice."""
-    some, count, whole = [np.empty(0, np.int64)], 0, 0
-    while whole < len(arrays) and count < most:
-        first = arrays[whole]
-        if first.size > most - count:
-            arrays[whole] = first[most - count :]
-            first = first[: most - count]
-        else:
-            whole += 1
-        some.append(first)
-        count += first.size
-    del arrays[:whole]
-    return _distinct(some), count
 
 
 class Pools:
@@ -239,8 +68,8 @@ class Pools:
     ----------
     ledger, overlay
         What the log says, and this replica's rankings that it does not have yet.
-    expired
-        Tells of an array of slots which items have expired, though the log does not know it yet.
+    dates
+        Which items may be shown: some have expired, though the log does not know it yet.
     variants
         Policy of each, as a spec.
     shared
@@ -271,7 +100,7 @@ class Pools:
         self,
         ledger: Ledger,
         overlay: Overlay,
-        expired: Any,
+        dates: Dates,
         variants: dict[str, str],
         *,
         shared: Collection[str] = (),
@@ -288,7 +117,7 @@ class Pools:
         overlay.set_worth(Worth(lacks_by(positions, ledger.curve[1])))
         self.ledger = ledger
         self.overlay = overlay
-        self.expired = expired
+        self.dates = dates
         self.variants = variants
         self.shared = frozenset(shared)
         self.hidden = frozenset(hidden)
@@ -303,13 +132,11 @@ class Pools:
         """Items that have left a variant's pools by themselves, which the log does not know yet."""
         self._logged: set[tuple[str, int]] = set()
         """Those of them for which an event is on its way."""
-        self.overdue = False
-        """Whether more items have expired than the pools were told of."""
         self.failure: Exception | None = None
         """Why a pool could not look something up: none can be relied upon any more."""
         self._left: dict[str, LeftItems] = {}
         """Items of groups that are in no pool of a variant any more."""
-        self._of: dict[tuple[str, str], _Derived] = {}
+        self._of: dict[tuple[str, str], Derived] = {}
         """By variant and segment, ``""`` for all traffic."""
         self._laws: dict[str, SegmentLaw] = {}
         """What the log has learned of segments, by variant; of those whose policy learns a prior."""
@@ -405,7 +232,7 @@ class Pools:
 
     def passes_over(self, variant: str) -> bool:
         """Whether a variant's pools may name items that must not be shown, for :meth:`best` and :meth:`draw` to see."""
-        return self.overdue or self._of[variant, ""].many
+        return self.dates.late or self._of[variant, ""].many
 
     def best(
         self, variant: str, pool: Pool[Any], k: int, *, among: Sequence[int] | None = None, **asked: Any
@@ -413,21 +240,24 @@ class Pools:
         """The best k of one of a variant's pools that may be shown, counted nowhere; their indices, and the last tie.
 
         Where the pool may have others, it is asked for more than k, and those that it must not show are hidden until
-        they are looked up. Where it has very many of them before the k-th that may be shown, all its items are looked
-        at. The size of the tie is then not known, 0, unless it lies within what was seen.
+        they are looked up. Where it has very many of them before the k-th that may be shown, or few may be shown at
+        all, the others are looked at alone. The size of the tie is then not known, 0, unless it lies within what was
+        seen.
         """
         if among is not None:
             asked["among"] = among
         if not self.passes_over(variant):
             names, scores = pool.pick(k, count=False, **asked)
             return names, scores, pool.tied
+        if not self.dates.shown:
+            return [], [], 0
         if among is not None:
             asked["among"] = self._showable(np.array(among, np.int64))
-        size = 2 * k + 16 if pool.ranks_by_cells or among is not None else MET + 1
+        size = 2 * k + 16 if among is not None or (pool.ranks_by_cells and not self._few_left(pool)) else MET + 1
         while size <= MET:
             names, scores = pool.pick(size, count=False, **asked)
             slots = np.array(names, np.int64)
-            shown = self._may_show(slots)
+            shown = self.dates.shows(slots)
             if not shown.all():
                 pool.hide(slots[~shown])
             kept = np.flatnonzero(shown)
@@ -443,6 +273,10 @@ class Pools:
         names, scores = pool.pick(k, count=False, **asked)
         return names, scores, pool.tied
 
+    def _few_left(self, pool: Pool[Any]) -> bool:
+        """Whether so few items may be shown that to score them is less than to pass over all others of a pool."""
+        return self.dates.shown <= min(SCORED, pool.eligible // 8)
+
     def draw(self, variant: str, pool: Pool[Any], k: int, rng: random.Random, **asked: Any) -> tuple[list[Any], int]:
         """K items of one of a variant's pools that may be shown, drawn uniformly, and of how many."""
         if self.passes_over(variant):
@@ -450,16 +284,9 @@ class Pools:
             asked["among"] = self._showable(None if among is None else np.array(among, np.int64))
         return pool.draw(k, rng, **asked)
 
-    def _may_show(self, slots: Slots | slice) -> npt.NDArray[np.bool_]:
-        """Which of these items are neither deleted nor hidden nor expired."""
-        shown: npt.NDArray[np.bool_] = (self.ledger.catalogue["state"][slots] == SHOWN) & ~self.expired(slots)
-        return shown
-
     def _showable(self, slots: Slots | None = None) -> Any:
         """Those of these items that may be shown; of all, as a mask."""
-        if slots is None:
-            return self._may_show(slice(len(self.ledger.catalogue.ids)))
-        return slots[self._may_show(slots)]
+        return self.dates.showing() if slots is None else slots[self.dates.shows(slots)]
 
     def pick(
         self,
@@ -540,6 +367,8 @@ class Pools:
         self, model: Modelled, pool: Pool[Any], k: int, context: dict[str, Any] | None, filters: dict[str, Any]
     ) -> tuple[list[Any], list[float]]:
         """The best k by a model, of those that the variant's pool offers."""
+        if not self.dates.shown:
+            return [], []
         catalogue = self.ledger.catalogue
         asked = {**filters}
         for what in ("exclude", "among"):
@@ -557,7 +386,7 @@ class Pools:
             slots = catalogue.find(np.array(since, np.int64))
             # an item may have left a moment ago, and the model not know it yet
             here = np.flatnonzero(slots >= 0)
-            here = here[pool.offering(slots[here]) & self._may_show(slots[here])]
+            here = here[pool.offering(slots[here]) & self.dates.shows(slots[here])]
             if here.size >= k or len(since) < size:
                 return slots[here[:k]].tolist(), [scores[j] for j in here[:k].tolist()]
             size *= 4  # what is left out is asked again: all together no more than a few times as many
@@ -572,12 +401,28 @@ class Pools:
             else:
                 derived.pool.record_many(names, worth)
 
-    def each(self) -> Iterator[tuple[str, str, Pool]]:
-        """Every pool that ranks, with its variant and segment, ``""`` for all traffic."""
-        self.finish()
-        for variant, segment in sorted(self._of):
-            if not segment or self._decides(variant, segment):
+    def each(self, *only: str) -> Iterator[tuple[str, str, Pool]]:
+        """Every pool that ranks, with its variant and segment, ``""`` for all traffic; ``only`` one, if given.
+
+        They have nothing left to look up.
+        """
+        if not only:
+            self.finish()
+        for variant, segment in [only] if only else self.ranking:
+            for each in ("", segment) if segment else ("",):
+                if each and not self._decides(variant, each):
+                    break
+                if (variant, each) not in self._of:
+                    self._make(variant, each)
+                while self._of[variant, each].behind:
+                    self._look_up(variant, each, SLICE)
+            else:
                 yield variant, segment, self._update(variant, segment)
+
+    @property
+    def ranking(self) -> list[tuple[str, str]]:
+        """Variant and segment of every pool that ranks, as far as they are made."""
+        return sorted(key for key in self._of if not key[1] or self._decides(*key))
 
     def segments(self, variant: str) -> list[str]:
         """Segments that are ranked by themselves."""
@@ -638,9 +483,9 @@ class Pools:
         for derived in self._of.values() if changes.departed else ():
             derived.lose(changes.departed)
         for (variant, segment), parts in changes.counted.items():
-            counted = _distinct(parts)
+            counted = together(parts)
             for learner in self._learners(variant):
-                self._set_counts(learner, segment, counted)
+                self._set_counts(learner, segment, counted, later=changes.phase)  # what a variant begins with is much
         for variant, segment in changes.priors:
             if (variant, segment) in self._of:
                 self._set_prior(variant, segment)
@@ -696,7 +541,7 @@ class Pools:
         variant, segment = ranking.whose
         learners = [name for name in self._learners(variant) if name != variant or not served]
         if learners:
-            shown = _distinct([np.array(ranking.slots, np.int64)])
+            shown = together([np.array(ranking.slots, np.int64)])
             for name in learners:
                 self._set_counts(name, segment, shown)
 
@@ -770,12 +615,11 @@ class Pools:
         within = pool.shrink_to(self._of[variant, ""].pool) if segment and variant in self._laws else None
         if not segment:
             self._left[variant] = LeftItems()
-        derived = self._of[variant, segment] = _Derived(pool, within, self._left[variant])
+        derived = self._of[variant, segment] = Derived(pool, within, self._left[variant])
         self._set_prior(variant, segment)
         catalogue, size = self.ledger.catalogue, len(self.ledger.catalogue.ids)
         state, group = catalogue["state"][:size], catalogue["group"][:size]
         there = np.flatnonzero((state <= HIDDEN) | ((state == EXPIRED) & (group > 0)))
-        derived.room = max(derived.room, 2 * there.size)  # none is there twice
         derived.expect(there)
         derived.lose(chain(self._left[variant].groups, self.ledger.departed.items))  # read only if used
         pool.rounds = self._rounds(variant, segment)
@@ -784,13 +628,7 @@ class Pools:
         derived = self._of[variant, segment]
         if derived.many and len(derived.pool) < AT_ONCE:  # there is little else to rank
             self._look_up(variant, segment, SLICE)
-        while (
-            0 < derived.small <= AT_ONCE
-            or derived.counts
-            or derived.few_groups
-            or derived.touched
-            or self.failure is not None
-        ):
+        while derived.small or derived.counts or derived.few_groups or derived.touched or self.failure is not None:
             self._look_up(variant, segment, max(SLICE, derived.urgent), waiting=True)
         if variant in self.hidden:
             derived.pool.rounds = self._rounds(variant, segment)
@@ -803,10 +641,10 @@ class Pools:
         derived = self._of[variant, segment]
         with self._failing():
             if derived.counts:
-                slots, _ = _taken(derived.counts, most)
+                slots, _ = taken(derived.counts, most)
                 derived.pool.set_counts(slots, *self.sums(variant, slots, segment), skip_absent=True)
                 self._collect(variant)
-            elif 0 < derived.small <= AT_ONCE or (derived.number and not waiting):
+            elif derived.small or (derived.number and not waiting):
                 self._place(variant, segment, *derived.take(most, few=waiting))
             elif derived.touched and derived.within is not None:
                 derived.within.catch_up(PRIORS * most)
@@ -814,15 +652,15 @@ class Pools:
                 self._set_departed(variant, segment, derived.some_groups(most))
             elif derived.aged:
                 self._age(variant, derived, PRIORS * most)
-            elif derived.waiting:
-                self._place(variant, segment, derived.take_later(most), set())
+            elif derived.later:
+                self._place(variant, segment, derived.later.take(most), set())
             else:
                 derived.pool.settle(PRIORS * most)
 
     def _wanted(self, variant: str, slots: Slots) -> npt.NDArray[np.bool_]:
         """Which of these items belong in a variant's pools."""
         gone, departing = self.ledger.gone.get(variant, {}), self._departing[variant]
-        wanted: npt.NDArray[np.bool_] = (self.ledger.catalogue["state"][slots] <= HIDDEN) & ~self.expired(slots)
+        wanted: npt.NDArray[np.bool_] = (self.ledger.catalogue["state"][slots] <= HIDDEN) & ~self.dates.expired(slots)
         for left in (gone, departing):
             if len(left) > slots.size:
                 wanted &= np.array([slot not in left for slot in slots.tolist()], np.bool_)
@@ -830,7 +668,7 @@ class Pools:
                 wanted &= ~np.isin(slots, np.fromiter(left, np.int64, len(left)))
         return wanted
 
-    def _age(self, variant: str, derived: _Derived, most: int) -> None:
+    def _age(self, variant: str, derived: Derived, most: int) -> None:
         """Look up how long about so many items have left by what was last said of the traffic."""
         stop = min(derived.aged, len(self.ledger.catalogue.ids))
         derived.aged = start = max(0, stop - most)
@@ -920,17 +758,20 @@ class Pools:
         derived.pool.set_departed(groups, items, np.maximum(n, s), s)
         derived.groups.difference_update(groups)
 
-    def _counting(self, variant: str, segment: str) -> Iterator[tuple[str, _Derived]]:
+    def _counting(self, variant: str, segment: str) -> Iterator[tuple[str, Derived]]:
         """The variant's pools that count what happens in this segment, each with its own segment."""
         for each in ("", segment) if segment else ("",):
             derived = self._of.get((variant, each))
             if derived is not None:
                 yield each, derived
 
-    def _set_counts(self, variant: str, segment: str, slots: Slots) -> None:
-        """Let items of the pools, and the pools as a whole, have the counts that ledger and overlay say."""
+    def _set_counts(self, variant: str, segment: str, slots: Slots, *, later: bool = False) -> None:
+        """Let items of the pools, and the pools as a whole, have the counts that ledger and overlay say.
+
+        ``later``: in slices, however few they are here.
+        """
         for each, derived in self._counting(variant, segment):
-            if slots.size > MANY:
+            if later or slots.size > MANY:
                 derived.expect_later(slots)
             elif slots.size and variant in self.hidden:
                 derived.counts.append(slots)
@@ -1019,8 +860,3 @@ class Pools:
         for variant in self.variants:
             self.of(variant).sweep()
             self._collect(variant)
-
-
-def _distinct(parts: list[Slots]) -> Slots:
-    """The slots of these arrays, each once and in order."""
-    return distinct(parts[0] if len(parts) == 1 else np.concatenate(parts))

@@ -54,9 +54,7 @@ class State:
             "positions": positions,
             "ends": self.dates.ends if lifetimes else None,
         }
-        self.pools = Pools(
-            ledger, self.overlay, self.dates.expired, variants, shared=shared, hidden=hidden, **self._rules
-        )
+        self.pools = Pools(ledger, self.overlay, self.dates, variants, shared=shared, hidden=hidden, **self._rules)
         self.coming: Pools | None = None
         """Pools of variants that are to rank once these have looked everything up."""
         self.made = 0
@@ -106,7 +104,7 @@ class State:
         self.coming = Pools(
             self.ledger,
             self.overlay,
-            self.dates.expired,
+            self.dates,
             variants,
             shared=shared,
             hidden=hidden,
@@ -124,7 +122,6 @@ class State:
             for pools in (self.pools, self.coming):
                 if pools is not None:
                     pools.expect(expired)
-                    pools.overdue = self.dates.late
 
     def request(self, name: str) -> Request | None:
         """A ranking, if it is in memory; it is used now, and is forgotten last when there are too many."""

@@ -9,6 +9,8 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
+import numpy as np
+
 from hellinger.engine import learning
 from hellinger.engine.best import warm_bounds
 from hellinger.engine.dates import Dates
@@ -18,6 +20,7 @@ from hellinger.engine.pools import Pools
 from hellinger.engine.state import State
 from hellinger.events import Logged
 from hellinger.ledger import Ledger, placed
+from hellinger.ledger.counts import SegmentCounts
 from hellinger.ledger.modelled import has_model, split_model, warm
 from hellinger.policies import Prior
 from hellinger.pool import Pool
@@ -70,13 +73,24 @@ def _learn(spec: str) -> None:
 _EVER = {"from": None, "to": None}
 
 
+@cache
+def _warm_any() -> None:
+    """Have compiled what every policy needs once there are more items, or counts of segments."""
+    pool, many = Pool[int]("ucb1"), np.arange(200)
+    pool.add(many, many, many // 3)
+    counts = SegmentCounts()
+    counts.add(many, np.ones(many.size), np.zeros(many.size))
+    counts.clear(many)
+
+
 def warm_policies(specs: Collection[str]) -> None:
     """Have the kernels of these policies compiled, on items of its own: it may run beside a service, in a thread."""
+    _warm_any()
     ledger = Ledger()
     fields = {"id": "a", "tags": ["t"], "expires_at": None}
     ledger.apply(placed([Logged(1, *Draft.of("item/1", "item", 0, fields).event)]))
     variants = {str(number): spec for number, spec in enumerate(specs)}
-    pools = Pools(ledger, Overlay(), Dates(ledger.catalogue).expired, variants, enough=0)
+    pools = Pools(ledger, Overlay(), Dates(ledger.catalogue), variants, enough=0)
     for variant, spec in variants.items():
         pool = pools.of(variant)
         pool.pick(1)

@@ -132,14 +132,14 @@ class Counts:
             self.show_many(joined(shown), map(len, shown))
 
     def _reach(self, size: int) -> None:
-        self._n, self._s = grown(self._n, size), grown(self._s, size)
+        self._n, self._s = grown(self._n, size, scattered=True), grown(self._s, size, scattered=True)
         if self._late.size:
-            self._late = grown(self._late, size * _LATE)
+            self._late = grown(self._late, size * _LATE, scattered=True)
 
     def _reach_late(self) -> None:
         """Have a place for zones; arrays of many items have address space for more than there are."""
         if not self._late.size:
-            self._late = grown(self._late, self._rows_used * _LATE)
+            self._late = grown(self._late, self._rows_used * _LATE, scattered=True)
 
     # Where a slot's counts are: at the slot itself ---------------------------------------------------
 

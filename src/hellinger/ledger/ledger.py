@@ -19,10 +19,11 @@ from hellinger.events import Logged, Row
 from hellinger.experiment.names import MAIN
 from hellinger.ledger.catalogue import DELETED, EXPIRED, HIDDEN, SHOWN, STATES, Catalogue
 from hellinger.ledger.changes import Changes
-from hellinger.ledger.counts import PART, Columns, Counts, Entries, Floats, SegmentCounts, Slots, added
+from hellinger.ledger.common import CommonCounts
+from hellinger.ledger.counts import Columns, Counts, Entries, Floats, SegmentCounts, Slots, added
 from hellinger.ledger.departed import Departed
 from hellinger.ledger.errors import EventError, UnknownKindError
-from hellinger.ledger.looks import ZONES, Looks, Worth, lacks_by
+from hellinger.ledger.looks import Looks, Worth, lacks_by
 from hellinger.ledger.requests import REFERRING, Request, Requests, request_of
 from hellinger.ledger.series import RESOLUTIONS, TimeSeries
 from hellinger.ledger.shadows import ShadowShares, Weighed
@@ -125,6 +126,8 @@ class Ledger:
         """The last phase of each experiment, by name."""
         self._phase: dict[int, dict[str, Any]] = {}
         """Each phase by its place."""
+        self._common: dict[str, CommonCounts] = {}
+        """What the next event lets variants begin with, where it was made ready for it."""
         self._guards: set[str] = set()
         """Kinds of feedback that are a guardrail in some phase."""
         self._gathered: defaultdict[tuple[Share, str], list[_Change]] = defaultdict(list)
@@ -561,6 +564,7 @@ class Ledger:
                 self._begin_common(variant, changes)
             self.models.follow(seq)
             changes.phase = True
+        self._common.clear()
 
     def begin_phase(self, phase: dict[str, Any]) -> None:
         """Note that this phase is in force from now on."""
@@ -576,27 +580,32 @@ class Ledger:
         shadows: Mapping[str, str] = its[-1].get("shadows", {}) if its else {}
         return shadows
 
+    def prepare(self, phase: Mapping[str, Any]) -> Iterator[None]:
+        """Add up, in steps, what the next event needs, which begins this phase: nothing else may be applied meanwhile.
+
+        Without it the event does that itself, all at once.
+        """
+        for variant in phase.get("common", ()) if phase["after"] == self.phase_place else ():
+            if (others := self._others(variant)) is not None:
+                common = self._common[variant] = CommonCounts(self, others)
+                yield from common.steps()
+
+    def _others(self, variant: str) -> list[str] | None:
+        """Those whose counts a variant begins with; None where it has been there before."""
+        others = [name for name in self.variants if name != COMMON]
+        return None if variant in others or (starting(variant), "") in self.counts else others
+
     def _begin_common(self, variant: str, changes: Changes) -> None:
         """Let a variant begin from what all others have counted, unless it has been there before."""
-        others = [name for name in self.variants if name != COMMON]
-        start = starting(variant)
-        if variant in others or (start, "") in self.counts:
+        common, others = self._common.get(variant), self._others(variant)
+        if others is None:
             return
-        # a deleted item has counts in a ledger that has lived through it alone
-        size = len(self.catalogue.ids)
-        present = self.catalogue["state"][:size] != DELETED
-        for segment in ("", *self.segments):
-            slots, begun = self.slots_with(others, segment, among=present), self.counts_in(start, segment)
-            chosen, late = list(self._chosen(others, segment)), np.zeros(len(ZONES) - 1, np.int64)
-            for first in range(0, slots.size, PART):
-                some = slots[first : first + PART]
-                begun.add(some, *self.sums(some, variants=others, segment=segment))
-                zones = [behind for counts in chosen if len(behind := counts.behind(some, size))]
-                for more in zones[1:]:
-                    zones[0] += more  # a copy, as each is
-                if zones and zones[0].any():
-                    late += zones[0].sum(axis=0)
-                    begun.set_behind(some, zones[0], late.tolist())
+        if common is None or common.seq != self.seq:
+            common = CommonCounts(self, others)
+            for _ in common.steps():
+                pass
+        for segment, (counts, slots) in common.by_segment.items():
+            self.counts[starting(variant), segment] = counts
             changes.counted[variant, segment].append(slots)
 
     @property

@@ -492,6 +492,8 @@ class Core:
         if among is None:
             return np.arange(len(self))
         if isinstance(among, np.ndarray) and among.dtype == np.bool_ and self._store.ids.names is None:
+            if np.count_nonzero(among) < len(self) // 8:
+                return np.sort(self._known(np.flatnonzero(among)))
             keys = self._store.items["key"]
             known = np.flatnonzero((keys >= 0) & (keys < among.size))
             meant: Slots = known[among[keys[known]]]

@@ -387,7 +387,7 @@ class Membership:
         if self.touched is None or self._levels is None:
             return
         rows = self.table[CLASSES : CLASSES + self._owned * self._levels.width]
-        large = _tree.classes_of(rows, self._levels.mean, self._levels.strength) if len(rows) else _NO_SLOTS
+        large = _tree.classes_of(rows, self._levels.mean, self._levels.strength)
         before, self._large = self._large, large
         if large.size != before.size:
             self._changed = np.ones(large.size, np.bool_)
