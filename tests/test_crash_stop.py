@@ -9,6 +9,7 @@ import socket
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -95,9 +96,9 @@ def test_snapshots_while_at_work(launcher: Launcher, tmp_path: Path) -> None:
 def test_a_start_that_has_folded_long_is_the_last_to_do_so(tmp_path: Path) -> None:
     """A service that is killed before a snapshot is due would fold more at each start."""
     database = f"sqlite:///{tmp_path}/log.db"
-    seldom = {"snapshot_every_events": 1 << 40, "snapshot_every_minutes": 1e6}
+    seldom: dict[str, Any] = {"snapshot_every_events": 1 << 40, "snapshot_every_minutes": 1e6}
     with closing(open_store(database)) as store:
-        more = {"tags": [], "expires_at": None, "metadata": None}
+        more: dict[str, Any] = {"tags": [], "expires_at": None, "metadata": None}
         drafts = [item_draft({"id": str(j)} | more, now()) for j in range(LONG)]
         store.append([draft.event for draft in drafts], 0)
     with serving(tmp_path, **seldom), closing(open_store(database)) as store:
