@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hellinger.engine import lifetimes, pools
+from hellinger.engine import derived, lifetimes, pools
 from hellinger.engine.desk import Desk
 from hellinger.engine.drafts import Draft, Query
 from hellinger.engine.service import PACE, Service
@@ -206,7 +206,7 @@ def test_very_many_items_age_in_slices() -> None:
     steps, before = desk.catch_up(), desk.pools.behind
     assert before == count
     for _ in steps:
-        assert 0 < before - desk.pools.behind <= pools.PRIORS * pools.SLICE
+        assert 0 < before - desk.pools.behind <= derived.PRIORS * derived.SLICE
         before = desk.pools.behind
         desk.rank(Query(5), START)
         assert desk.pools.behind == before  # it does not wait

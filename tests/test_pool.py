@@ -478,3 +478,16 @@ def test_a_tag_is_in_one_set_or_in_several() -> None:
     assert np.flatnonzero(others.having(["a"])).tolist() == [kept]
     others.drop(np.array([kept], np.int32))
     assert not others.having(["a"]).any()
+
+
+@pytest.mark.parametrize("share", [0.02, 0.1, 0.5])
+def test_a_mask_and_a_list_of_the_same_numbers_are_asked_alike(share: float) -> None:
+    """Where the mask has few they are looked up, and where it has many all items are gone through."""
+    rng = np.random.default_rng(0)
+    pool = Pool[int]("ucb1", seed=1)
+    ids = rng.permutation(300)[:200]
+    pool.add(ids, 5, rng.integers(0, 3, 200))
+    mask = rng.random(320) < share
+    meant = [one for one in np.flatnonzero(mask).tolist() if one in pool]
+    assert 0 < len(meant) < mask.sum()
+    assert pool.pick(9, among=mask, count=False, seed=3) == pool.pick(9, among=meant, count=False, seed=3)

@@ -380,6 +380,7 @@ def test_what_is_to_be_looked_up_again_is_remembered_once(monkeypatch: pytest.Mo
         slots = np.arange(number % 7, 60, dtype=np.int64)
         derived.expect(slots)
         derived.expect_later(slots)
+        derived.expect_all(np.arange(60) >= 45, counts=bool(number % 2))
         assert max(derived.number, len(derived.later)) <= 60
     taken: list[int] = []
     while derived.number:
@@ -396,7 +397,12 @@ def test_a_set_of_slots_is_one_of_numbers(seed: int) -> None:
     slots, model, waits = SlotSet(), set[int](), dict[int, int]()
     for _ in range(300):
         some = rng.choice(rng.choice([30, 5000]), int(rng.integers(0, 25)))
-        slots.add(some)
+        if rng.random() < 0.7:
+            slots.add(some)
+        else:
+            marks = np.zeros(some.max(initial=0) + int(rng.integers(1, 9)), np.bool_)
+            marks[some] = True
+            slots.add_all(marks)
         model |= set(some.tolist())
         assert len(slots) == len(model)
         most = int(rng.integers(1, 20))

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from itertools import islice
 
 import numpy as np
+import numpy.typing as npt
 
 from hellinger._arrays import distinct
 from hellinger.engine.grouping import LeftItems
@@ -127,6 +128,13 @@ class Derived:
         if self.small > AT_ONCE:
             self._many.add(np.concatenate(self._few))
             self._few, self.small = [], 0
+
+    def expect_all(self, marks: npt.NDArray[np.bool_], *, counts: bool = False) -> None:
+        """Note that all items that this is true of have changed, by slot; or their counts alone."""
+        if np.count_nonzero(marks) <= AT_ONCE:
+            self.expect(np.flatnonzero(marks))
+        else:
+            (self.later if counts else self._many).add_all(marks)
 
     def expect_later(self, slots: Slots) -> None:
         """Note that the counts of these items have changed."""

@@ -18,11 +18,12 @@ import orjson
 from hellinger.engine import learning as learned
 from hellinger.engine import lifetimes as lives
 from hellinger.engine import positions as places
+from hellinger.engine.derived import AT_ONCE
 from hellinger.engine.drafts import WRITER, Draft, DraftRow, FeedbackRow, Query, Sorted, item_draft, state_draft
 from hellinger.engine.draws import Draws
 from hellinger.engine.exploring import PLAIN, Exploring, Listed
 from hellinger.engine.feedback import classify, classify_seen
-from hellinger.engine.pools import AT_ONCE, SEGMENT_BYTES, Pools
+from hellinger.engine.pools import SEGMENT_BYTES, Pools
 from hellinger.engine.routing import Routing
 from hellinger.engine.shadowing import Owed, would_show
 from hellinger.engine.specs import ORDERS, canonical, draws

@@ -505,9 +505,9 @@ class Pools:
     def recount(self) -> None:
         """Look all counts up again: impressions are worth something else."""
         catalogue = self.ledger.catalogue
-        there = np.flatnonzero(catalogue["state"][: len(catalogue.ids)] <= HIDDEN)
+        there = catalogue["state"][: len(catalogue.ids)] <= HIDDEN
         for (variant, segment), derived in self._of.items():
-            derived.expect_later(there)
+            derived.expect_all(there, counts=True)
             derived.pool.rounds = self._rounds(variant, segment)
             derived.lose(chain(self._left[variant].groups, self.ledger.departed.items))  # read only if used
 
@@ -619,8 +619,7 @@ class Pools:
         self._set_prior(variant, segment)
         catalogue, size = self.ledger.catalogue, len(self.ledger.catalogue.ids)
         state, group = catalogue["state"][:size], catalogue["group"][:size]
-        there = np.flatnonzero((state <= HIDDEN) | ((state == EXPIRED) & (group > 0)))
-        derived.expect(there)
+        derived.expect_all((state <= HIDDEN) | ((state == EXPIRED) & (group > 0)))
         derived.lose(chain(self._left[variant].groups, self.ledger.departed.items))  # read only if used
         pool.rounds = self._rounds(variant, segment)
 
