@@ -77,6 +77,21 @@ def _head(text: str) -> _Head | None:
         return None
 
 
+class _Alike:
+    """Rankings not counted yet that have their head, share and minute in common."""
+
+    __slots__ = ("begins", "ends", "head", "places", "share")
+
+    def __init__(self, head: _Head, share: Share, at: int, step: int) -> None:
+        self.head = head
+        self.share = share
+        self.begins = at - min(at % MINUTE, at % step)
+        self.ends = at + min(MINUTE - at % MINUTE, step - at % step)
+        """The times between which share and minute are these."""
+        self.places: list[str] = []
+        """Places of the items of each, as text."""
+
+
 def placed(events: Iterable[Logged]) -> Iterator[Placed]:
     """Events of the log, as :meth:`Ledger.apply` takes them."""
     for event in events:
@@ -135,8 +150,10 @@ class Ledger:
         self._looked: defaultdict[tuple[int, int], float] = defaultdict(float)
         """Rewards not noted in ``looks`` yet, by ties and position: most rankings of a batch have the same ties."""
         self._minute = 0
-        self._unread: defaultdict[tuple[_Head, Share, int], list[str]] = defaultdict(list)
-        """Rankings not counted yet, by what they have in common, share and minute: places of their items, as text."""
+        self._unread: list[_Alike] = []
+        """Rankings of other copies not counted yet."""
+        self._alike: dict[str, _Alike] = {}
+        """Those of them that others like them are added to, by the beginning of their bodies."""
 
     # Events -------------------------------------------------------------------------------------------
 
@@ -246,29 +263,37 @@ class Ledger:
         """Remember a ranking and have it counted with others, unread; whether its body allows that."""
         start = body.find(_SINCE)
         end = body.find("]", start)
-        if start < 0 or end < 0 or body[-1] != "}" or (head := _head(body[:start])) is None:
+        if start < 0 or end < 0 or body[-1] != "}":
             return False
-        shares = self._shares(head.phase, head.variant)
-        # whose ranking it is, and who asked, stands in the rest
-        if shares.bucketed or self.models.learners(head.variant):
-            return False
-        share = self._share_at(shares, at, changes)
-        self._unread[head, share, at // MINUTE].append(body[start + len(_SINCE) : end])
+        beginning = body[:start]
+        alike = self._alike.get(beginning)
+        if alike is None or not alike.begins <= at < alike.ends:
+            head = _head(beginning)
+            if head is None:
+                return False
+            shares = self._shares(head.phase, head.variant)
+            # whose ranking it is, and who asked, stands in the rest
+            if shares.bucketed or self.models.learners(head.variant):
+                return False
+            share = self._share_at(shares, at, changes)  # this may count what was gathered
+            alike = self._alike[beginning] = _Alike(head, share, at, shares.step)
+            self._unread.append(alike)
+        alike.places.append(body[start + len(_SINCE) : end])
         self.requests.put_unread(name, at, body)
         return True
 
     def _count_unread(self, changes: Changes) -> None:
         """Count rankings that were gathered."""
-        parts = [list(filter(None, texts)) for texts in self._unread.values()]  # some showed nothing
+        parts = [list(filter(None, alike.places)) for alike in self._unread]  # some showed nothing
         sizes = [[text.count(",") + 1 for text in texts] for texts in parts]
         added = np.fromstring(",".join(chain.from_iterable(parts)), np.int64, sep=",")
         require(added.size == sum(map(sum, sizes)), "places of items are whole numbers", places=added.size)
         slots, start = self.catalogue.find(added), 0
-        for ((head, share, minute), texts), size in zip(self._unread.items(), sizes, strict=True):
-            end = start + sum(size)
+        for alike, size in zip(self._unread, sizes, strict=True):
+            head, number, end = alike.head, len(alike.places), start + sum(size)
             shown = end - start if head.counted else 0
-            self.series.add(head.variant, minute * MINUTE, len(texts), shown, 0)
-            share.current.opened_many(len(texts), max(size, default=0), shown)
+            self.series.add(head.variant, alike.begins, number, shown, 0)
+            alike.share.current.opened_many(number, max(size, default=0), shown)
             if shown:
                 its = slots[start:end]
                 there = its[its >= 0] if its.min() < 0 else its
@@ -280,6 +305,7 @@ class Ledger:
                         counts.add(there, np.ones(there.size), np.zeros(there.size), its.size - there.size)
             start = end
         self._unread.clear()
+        self._alike.clear()
         self.requests.evict()
 
     def _count_gathered(self, changes: Changes) -> None:

@@ -273,7 +273,13 @@ class Requests:
 
     def put_unread(self, name: str, at: int, body: str) -> None:
         """Hold a request that is read when it is asked for; none goes before :meth:`evict`."""
-        self._put(name, (at, body))
+        part = self._parts.get(name[self._whose])
+        if part is None or name in part:
+            self._put(name, (at, body))
+        else:  # what that would do, for very many
+            part[name] = at, body
+            self._count += 1
+            self.bytes += _UNREAD + len(body)
 
     def _put(self, name: str, request: Request | Unread) -> None:
         part = self._parts.get(name[self._whose])
