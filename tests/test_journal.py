@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from itertools import pairwise
@@ -359,6 +360,38 @@ def test_one_key_asked_many_times_at_once(tmp_path: Path) -> None:
             await settled(service)
             assert await service.rank(Query(2), "another") == second
             assert service.desk.ledger.series.totals["ucb1"][0] == 3
+
+    run(scenario)
+
+
+def test_feedback_for_a_named_ranking_that_waits_for_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was shown while the store was away; once that is back it is not unknown, though the log has yet to get it."""
+    monkeypatch.setattr("hellinger.engine.journal.ENOUGH", 1)
+
+    async def scenario() -> None:
+        async with running(tmp_path) as (service, trouble):
+            await service.describe(items("a", "b"))
+            trouble.before["append"] = 1
+            await service.rank(Query(1))
+            named = await service.rank(Query(2), "key")
+            assert service.journal.away
+            written, gate, append = 0, threading.Event(), trouble._store.append
+
+            def one_at_first(*arguments: Any) -> Any:
+                nonlocal written
+                written += 1
+                assert written == 1 or gate.wait(60)
+                return append(*arguments)
+
+            monkeypatch.setattr(trouble._store, "append", one_at_first)
+            while service.journal.away:
+                await asyncio.sleep(0.01)
+            given = [GivenFeedback(named["ranking_id"], item, "click") for item in named["items"]]
+            with pytest.raises(StoreUnavailableError, match="send it again"):
+                await service.feedback(given)
+            gate.set()
+            await settled(service)
+            assert (await service.feedback(given)).accepted == 2
 
     run(scenario)
 

@@ -299,6 +299,8 @@ class Service:
                 if self.desk is not desk:
                     raise NotAppliedError("memory was rebuilt from the log meanwhile; send it again")
                 desk.recall(thread)
+                if not desk.named.keys().isdisjoint(desk.missing(missing)):  # made while the store was away
+                    raise StoreUnavailableError("the log has yet to get a ranking that this is about: send it again")
             sorted_ = sort()
             written = self.journal.write(sorted_.drafts, holds=holds)
         except BaseException:
