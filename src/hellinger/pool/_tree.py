@@ -5,8 +5,8 @@ impressions), so that a sum does not depend on the order in which it came about:
 counts, the groups and the pool's prior, whatever has happened before.
 
 So that items still share cells, priors are rounded to *classes*, which are the strata of the cells: the odds of the
-mean to a 32nd of an octave within a quarter of one from the pool's, and to an eighth beyond; the strength to a quarter
-of an octave up to twice the pool's, and to an octave beyond.
+mean to a 32nd of an octave within a quarter of one from the pool's, and to an eighth beyond; the strength to a 16th
+of an octave above the pool's up to a quarter, to a quarter up to twice the pool's, and to an octave beyond.
 An item of a group of which nothing is known has exactly the prior of an item without a group. What a group learns from
 those above it is rounded too, so that an event seldom reaches its relatives. A group of very many items has a stratum
 of its own, whose prior is exact and common to all of them: an event there moves nobody.
@@ -81,8 +81,8 @@ _HALF = 0.49
 """Of a step, where it is rounded up: a mean that was rounded to a 32nd of an octave never lies on the boundary."""
 _TOP = _OCTAVES * _STEPS + _LEAP
 _MEANS = 2 * _TOP + 1
-_STRONGEST, _WEAKEST = 9, 4
-_STRENGTHS = np.array([0.0, 0.25, 0.5, 0.75, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, -1.0, -2.0, -3.0, -4.0])
+_STRONGEST, _WEAKEST = 12, 4
+_STRENGTHS = np.array([*np.arange(4) / 16, 0.25, 0.5, 0.75, *np.arange(1.0, 7.0), -1.0, -2.0, -3.0, -4.0])
 """Octaves of the classes of strengths above the pool's: fine where a group is little known, as most are."""
 KNOWN = LEFT.size
 """The first of the classes of what is known of groups. Before it are the pool's own prior, and that with each life."""
@@ -278,11 +278,11 @@ def _class(m: float, p: float, mean: float, strength: float) -> int:
     """
     place = _place(_octaves(m, mean))
     y = math.log2(p / strength)
-    more = math.floor(4.0 * y + 0.5) if 0.0 < y < 1.0 else math.floor(y + 0.5)
-    if y >= 1.0:
-        more = min(more + 3, _STRONGEST)
-    elif more < 0:
-        more = _STRONGEST + min(-more, _WEAKEST)
+    if 0.0 < y < 1.0:
+        more = math.floor(16.0 * y + 0.5) if y < 0.25 else math.floor(4.0 * y + 0.5) + 3
+    else:
+        more = math.floor(y + 0.5)
+        more = min(more + 6, _STRONGEST) if more > 0 else _STRONGEST + min(-more, _WEAKEST) if more < 0 else 0
     number = more * _MEANS + (place if place >= 0 else _TOP - place)
     return KNOWN - 1 + number if number > 0 else 0
 
