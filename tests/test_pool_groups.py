@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import math
+import struct
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +22,9 @@ from hellinger.policies.effects import Column, Effects, Named
 from hellinger.policies.prior import group_tree
 from hellinger.policies.shares import fit_shares, likelihood
 from hellinger.pool import SegmentedPool, _membership, _tree
+from hellinger.pool._layout import ITEM
 from hellinger.pool.group_effects import beta_interval
+from hellinger.pool.snapshot import _RECORDS
 from pool_model import check_cells
 from sliced_pools import SlicedLife
 
@@ -160,9 +165,11 @@ class Plain:
         if m == self.mean and p == self.t:
             return self.prior.a, self.prior.strength
         more = math.log2(p / self.t)
-        more = math.floor(more * 4 + 0.5) / 4 if 0 < more < 1 else min(max(math.floor(more + 0.5), -4), 6)
+        fine = 16 if more < 0.25 else 4
+        more = math.floor(more * fine + 0.5) / fine if 0 < more < 1 else min(max(math.floor(more + 0.5), -4), 6)
         octaves = math.log2(m * (1 - self.mean) / (self.mean * (1 - m)))
-        odds = 2 ** (math.floor(octaves * 8 + 0.49) / 8) * self.mean / (1 - self.mean)
+        steps = 32 if abs(octaves) < 0.25 else 8
+        odds = 2 ** (math.floor(octaves * steps + 0.49) / steps) * self.mean / (1 - self.mean)
         p = self.t * 2**more
         return p * odds / (1 + odds), p
 
@@ -769,3 +776,57 @@ def test_few_members_are_looked_at_for_an_event() -> None:
         assert not pool.unsettled
     pool.record_many(range(10), np.zeros(10), np.full(10, 900))
     assert pool.unsettled, "all members of both groups have another prior now, and those of one wait"
+
+
+@pytest.mark.parametrize("strength", [40.0, 120.0, 250.0])
+def test_after_a_trial_without_reward_members_of_untried_groups_come_first(strength: float) -> None:
+    pool = Pool("cold-start", learn="given", ties="oldest")
+    pool.add(["a1", "a2", "b1", "b2"], group=["a", "a", "b", "b"])
+    pool.prior = Prior(0.02 * strength, strength, shares=(0.86,))
+    pool.record("a1", impressions=5)
+    assert [row.id for row in pool.rank(2)] == ["b1", "b2"]
+
+
+def test_classes_of_priors_are_told_apart_and_are_nearest() -> None:
+    """Every class is that of its own prior, and a mean is at most half a step from that of its class."""
+    relative = _tree.relative_classes()
+    used = np.unique(np.arange(_tree.KNOWN, _tree.CLASSES))
+    odds = relative[:, 0] * 0.02 / 0.98
+    table = np.column_stack([relative[:, 1] * 100 * odds / (1 + odds), relative[:, 1] * 100])
+    np.testing.assert_array_equal(_tree.classes_of(table, 0.02, 100.0)[used], used)
+    octaves = np.random.default_rng(0).uniform(-3, 3, 1000)
+    odds = 2.0**octaves * 0.02 / 0.98
+    classes = _tree.classes_of(np.column_stack([300 * odds / (1 + odds), np.full(1000, 300.0)]), 0.02, 100.0)
+    far = np.abs(np.log2(relative[classes, 0]) - octaves)
+    assert (far <= np.where(abs(octaves) < 0.25, 0.51 / 32, 0.51 / 8) + 1e-9).all()
+
+
+def test_a_snapshot_with_the_classes_of_format_11_is_read(tmp_path: Path) -> None:
+    pool = Pool("cold-start", learn="given", seed=3)
+    pool.add(range(4200), group=["large"] * 4150 + [f"group-{j // 5}" for j in range(50)])
+    pool.prior = PRIOR
+    pool.record_many(range(4100, 4200), 20, np.arange(100) % 4)
+    assert max(pool._members.tree.nodes["stratum"]) == _tree.CLASSES
+    pool.save(tmp_path / "pool")
+    data = (tmp_path / "pool").read_bytes()
+    (length,) = struct.unpack_from("<Q", data, 8)
+    header = json.loads(data[16 : 16 + length])
+    start, parts = 16 + length, []
+    for name, kind, shape in header["arrays"]:
+        dtype = {"nodes": _tree.TREE_NODE, "items": ITEM}.get(name)
+        size = math.prod(shape) * (dtype or _RECORDS.get(name) or np.dtype(kind)).itemsize
+        part, start = data[start : start + size], start + size
+        if dtype is not None:
+            column = np.frombuffer(part, dtype).copy()
+            strata = column["stratum"]
+            strata[strata >= _tree.CLASSES] -= _tree.CLASSES - 1887
+            part = column.tobytes()
+        parts.append(part)
+    text = json.dumps(header | {"format": 11}).encode()
+    body = data[:8] + struct.pack("<Q", len(text)) + text + b"".join(parts)
+    (tmp_path / "pool").write_bytes(body + blake2b(body, digest_size=32).digest())
+    again = Pool.load(tmp_path / "pool")
+    assert again.rank(4200, seed=1) == pool.rank(4200, seed=1)
+    for each in (pool, again):
+        each.record(4199, impressions=30)
+    assert again.scores(range(4200)).tolist() == pool.scores(range(4200)).tolist()

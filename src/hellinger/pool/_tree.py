@@ -5,7 +5,8 @@ impressions), so that a sum does not depend on the order in which it came about:
 counts, the groups and the pool's prior, whatever has happened before.
 
 So that items still share cells, priors are rounded to *classes*, which are the strata of the cells: the odds of the
-mean to an eighth of an octave, the strength to a quarter of an octave up to twice the pool's, and to an octave beyond.
+mean to a 32nd of an octave within a quarter of one from the pool's, and to an eighth beyond; the strength to a 16th
+of an octave above the pool's up to a quarter, to a quarter up to twice the pool's, and to an octave beyond.
 An item of a group of which nothing is known has exactly the prior of an item without a group. What a group learns from
 those above it is rounded too, so that an event seldom reaches its relatives. A group of very many items has a stratum
 of its own, whose prior is exact and common to all of them: an event there moves nobody.
@@ -70,12 +71,18 @@ _OCTAVES = 8
 _FINE_MEAN, _FINE_STRENGTH = 32, 8
 """Steps in an octave of what a group learns from the one above."""
 _STEPS = 8
-"""Steps in an octave of the classes of means: finer ones may bring clicks, but take a ranking several times as long."""
+"""Steps in an octave of the classes of means: finer ones everywhere take a ranking several times as long."""
+_NEAR = 8
+"""Classes on either side of the pool's mean that are in the steps of :data:`_FINE_MEAN`: most groups are little known,
+and a trial of one member must make a difference to the others, or they are tried before members of other groups."""
+_LEAP = _NEAR - _NEAR * _STEPS // _FINE_MEAN
+"""By how many more the others are numbered than in steps alone."""
 _HALF = 0.49
 """Of a step, where it is rounded up: a mean that was rounded to a 32nd of an octave never lies on the boundary."""
-_TOP, _MEANS = _OCTAVES * _STEPS, 2 * _OCTAVES * _STEPS + 1
-_STRONGEST, _WEAKEST = 9, 4
-_STRENGTHS = np.array([0.0, 0.25, 0.5, 0.75, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, -1.0, -2.0, -3.0, -4.0])
+_TOP = _OCTAVES * _STEPS + _LEAP
+_MEANS = 2 * _TOP + 1
+_STRONGEST, _WEAKEST = 12, 4
+_STRENGTHS = np.array([*np.arange(4) / 16, 0.25, 0.5, 0.75, *np.arange(1.0, 7.0), -1.0, -2.0, -3.0, -4.0])
 """Octaves of the classes of strengths above the pool's: fine where a group is little known, as most are."""
 KNOWN = LEFT.size
 """The first of the classes of what is known of groups. Before it are the pool's own prior, and that with each life."""
@@ -202,7 +209,9 @@ def relative_classes() -> Floats:
     """Odds and strength of every class, those of the pool's own prior taken as one."""
     number = np.maximum(np.arange(CLASSES) - KNOWN + 1, 0)
     step = number % _MEANS
-    octaves = np.where(step <= _TOP, step, _TOP - step) / _STEPS
+    place = np.where(step <= _TOP, step, step - _TOP)
+    octaves = np.where(place <= _NEAR, place / _FINE_MEAN, (place - _LEAP) / _STEPS)
+    octaves[step > _TOP] *= -1.0
     return np.column_stack([2.0**octaves, 2.0 ** _STRENGTHS[number // _MEANS]])
 
 
@@ -253,19 +262,27 @@ def _mean_of(step: int, mean: float, steps: int) -> float:
 
 
 @inline
+def _place(x: float) -> int:
+    """The class of a mean so many octaves above the pool's, counted from that."""
+    if abs(x) * _FINE_MEAN < _NEAR:
+        return math.floor(x * _FINE_MEAN + _HALF)
+    step = math.floor(x * _STEPS + _HALF)
+    return step + _LEAP if step >= 0 else step - _LEAP
+
+
+@inline
 def _class(m: float, p: float, mean: float, strength: float) -> int:
     """The stratum of a prior: that of the pool's own is 0; from KNOWN on, means above it, and then those below.
 
     Strengths are in the same order.
     """
-    x = _octaves(m, mean)
-    place = math.floor(x * _STEPS + _HALF)
+    place = _place(_octaves(m, mean))
     y = math.log2(p / strength)
-    more = math.floor(4.0 * y + 0.5) if 0.0 < y < 1.0 else math.floor(y + 0.5)
-    if y >= 1.0:
-        more = min(more + 3, _STRONGEST)
-    elif more < 0:
-        more = _STRONGEST + min(-more, _WEAKEST)
+    if 0.0 < y < 1.0:
+        more = math.floor(16.0 * y + 0.5) if y < 0.25 else math.floor(4.0 * y + 0.5) + 3
+    else:
+        more = math.floor(y + 0.5)
+        more = min(more + 6, _STRONGEST) if more > 0 else _STRONGEST + min(-more, _WEAKEST) if more < 0 else 0
     number = more * _MEANS + (place if place >= 0 else _TOP - place)
     return KNOWN - 1 + number if number > 0 else 0
 

@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 __all__ = ["load", "save"]
 
 _MAGIC = b"HELPOOL1"
-_FORMAT = 11
+_FORMAT = 12
 _RECORDS = {"items": ITEM, "cells": CELL, "groups": GROUP, "member": MEMBER, "nodes": TREE_NODE}
 _NODE_7 = np.dtype([(name, TREE_NODE[name]) for name in TREE_NODE.names or () if name != "factors"], align=True)
-_CLASSES_7, _CLASSES_10 = 1855, 1806
-"""Strata that were classes in the formats up to 7, and up to 10."""
+_CLASSES = {7: 1855, 8: 1806, 9: 1806, 10: 1806, 11: 1887}
+"""Strata that were classes in older formats."""
 _DIGEST = 32
 
 
@@ -126,7 +126,7 @@ def load(path: Path, family: Family | None, policy: PolicyLike | None = None, mo
     (length,) = struct.unpack_from("<Q", data, len(_MAGIC))
     start = len(_MAGIC) + 8
     header = json.loads(bytes(data[start : start + length]))
-    if header["format"] not in (7, 8, 9, 10, _FORMAT):
+    if header["format"] not in (*_CLASSES, _FORMAT):
         raise InputError(f"a snapshot must have format {_FORMAT}, but {path} has {header['format']!r}")
     arrays: dict[str, Any] = {}
     start += length
@@ -211,7 +211,7 @@ def _from_older(number: int, members: dict[str, Any], arrays: dict[str, Any]) ->
         nodes["factors"] = nodes["items"].astype(np.int64) << 16
         arrays["nodes"] = nodes
         arrays["member"]["step"] = 0
-    more = CLASSES - (_CLASSES_7 if number == 7 else _CLASSES_10)
+    more = CLASSES - _CLASSES[number]
     strata = arrays["nodes"]["stratum"]
     strata[strata != NONE] += more
     members["own"] = [stratum + more for stratum in members["own"]]
