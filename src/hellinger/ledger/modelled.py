@@ -31,7 +31,7 @@ from hellinger.pool import Pool
 
 __all__ = ["Modelled", "Placing", "ShownIn", "has_model", "read_features", "split_model", "warm"]
 
-EDITION = 4
+EDITION = 5
 """Raised when models come to learn otherwise: what another edition has learned is not what this one would have."""
 ITEMS = 250
 """Items that one step adds, while rankings wait: some milliseconds."""

@@ -255,6 +255,24 @@ class Regression:
         self.mass = self.strength * mean
         self._refresh_later()
 
+    def of_nobody(self, mean: float, strength: float, pulls: float, sums: float) -> tuple[float, float]:
+        """What a prior of those who saw items says of people without features: mean and pseudo-observations.
+
+        Who was shown an item is not just anybody. The natural parameter of the mean moves as that of all items' counts
+        does (``pulls`` and ``sums`` in all) where they are adjusted, and items differ by as much of it as before.
+        """
+        if not len(self.people):
+            return mean, strength
+        family, low, high = self.model.family, self.model.low, self.model.high
+        levels, mass = self._levels, mean * strength
+        seen = (sums + mass) / (pulls + strength)
+        adjusted = (levels.sums[: self.count].sum() + mass) / (levels.pulls[: self.count].sum() + strength)
+        if not (low < adjusted < high and low < seen < high and low < mean < high):
+            return mean, strength
+        moved = family.natural(mean) + family.natural(adjusted) - family.natural(seen)
+        found = min(max(family.mean(moved), low), high)
+        return found, strength * family.variance(mean) / family.variance(found)
+
     @property
     def unsettled(self) -> int:
         """How many items :meth:`settle` has to look at."""
