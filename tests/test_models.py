@@ -507,7 +507,8 @@ def test_a_given_prior_is_of_those_who_saw_the_items() -> None:
         pool.set_prior(hellinger.policies.fit_prior(first + then, np.full(300, 100.0)))
     (asked, plain), regressions = pools, [pool._modelled.regression for pool in pools]
     prior = plain.prior
-    assert prior is not None and asked.prior is not None
+    assert prior is not None
+    assert asked.prior is not None
     assert regressions[1].strength == prior.strength
     assert regressions[1].mass == prior.strength * (prior.a / prior.strength)
     seen = asked.prior.a / asked.prior.strength

@@ -30,6 +30,8 @@ _WORK = 1 << 16
 """Multiplications that an event may spend on letting weights follow their spread; one weight in any case."""
 _COLUMNS = ("pulls", "sums", "base", "kappa", "info", "row")
 _NOBODY: Features = {}
+LOOKED_AT = 1 << 16
+"""Items whose counts are compared for a prior, while rankings wait: part of a millisecond."""
 PEOPLE = 5
 """People whose contexts had a word or a key before it gets a column: until then nobody can read it anywhere."""
 ITEMS = 3
@@ -255,23 +257,25 @@ class Regression:
         self.mass = self.strength * mean
         self._refresh_later()
 
-    def of_nobody(self, mean: float, strength: float, pulls: float, sums: float) -> tuple[float, float]:
+    def of_nobody(self, mean: float, strength: float, pulls: Floats, sums: Floats) -> tuple[float, float]:
         """What a prior of those who saw items says of people without features: mean and pseudo-observations.
 
-        Who was shown an item is not just anybody. The natural parameter of the mean moves as that of all items' counts
-        does (``pulls`` and ``sums`` in all) where they are adjusted, and items differ by as much of it as before.
+        Who was shown an item is not just anybody. The natural parameter of the mean moves as that of the items' counts
+        together (``pulls`` and ``sums`` of each) does where they are adjusted, and items differ by as much of it as
+        before. Of very many items some are looked at.
         """
         if not len(self.people):
             return mean, strength
-        family, low, high = self.model.family, self.model.low, self.model.high
-        levels, mass = self._levels, mean * strength
-        seen = (sums + mass) / (pulls + strength)
-        adjusted = (levels.sums[: self.count].sum() + mass) / (levels.pulls[: self.count].sum() + strength)
-        if not (low < adjusted < high and low < seen < high and low < mean < high):
+        family, low, high, mass = self.model.family, self.model.low, self.model.high, mean * strength
+        some = slice(0, self.count, 1 + self.count // LOOKED_AT)
+        levels = self._levels
+        seen = (float(sums[some].sum()) + mass) / (float(pulls[some].sum()) + strength)
+        adjusted = (float(levels.sums[some].sum()) + mass) / (float(levels.pulls[some].sum()) + strength)
+        if not all(low < each < high for each in (mean, seen, adjusted)):
             return mean, strength
         moved = family.natural(mean) + family.natural(adjusted) - family.natural(seen)
-        found = min(max(family.mean(moved), low), high)
-        return found, strength * family.variance(mean) / family.variance(found)
+        found = min(max(float(family.mean(moved)), low), high)
+        return found, strength * float(family.variance(mean) / family.variance(found))
 
     @property
     def unsettled(self) -> int:

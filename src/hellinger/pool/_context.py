@@ -103,10 +103,10 @@ class Contextual:
         for j, context in enumerate(contexts):
             yield from self.regression.observing(slots[j : j + 1], context, n[j : j + 1], s[j : j + 1])
 
-    def set_prior(self, prior: Prior, pulls: float, sums: float, *, slowly: bool = False) -> None:
+    def set_prior(self, prior: Prior, pulls: Floats, sums: Floats, *, slowly: bool = False) -> None:
         """Believe this of items before their first event; ``slowly``: their levels follow in ``regression.settle``.
 
-        ``pulls`` and ``sums`` are those of all items: the prior was fitted to counts like theirs.
+        ``pulls`` and ``sums`` are the items' own: the prior was fitted to counts like these.
         """
         regression = self.regression
         before, regression.slow = regression.slow, regression.slow or slowly
