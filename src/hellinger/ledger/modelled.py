@@ -324,6 +324,7 @@ def warm(spec: str, model: str | None) -> None:
         warming.pool.pick(1, context={"y": 1.0}, count=False, **filters)
     warming.pool.scores([1])
     warming.recount(np.array([1]), np.array([1.5]), 3.5)
+    warming.set_prior(Prior(plays=1.0).state())
     warming.remove(2)
     warming.catch_up()
 

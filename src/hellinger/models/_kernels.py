@@ -33,6 +33,7 @@ __all__ = [
     "look",
     "observe",
     "pairs",
+    "prior_of_nobody",
     "project",
     "refresh_all",
     "scores",
@@ -262,6 +263,17 @@ def observe(
     levels.sums[i] += y + (worth * level - k * m) - shown * learned
     levels.pulls[i] += worth
     refresh(link, mass, strength, weights, width, levels, i)
+
+
+@jit
+def prior_of_nobody(link: Link, mean: float, strength: float, seen: float, adjusted: float) -> tuple[float, float]:
+    """A prior's mean and strength where the rate of all items together is this, adjusted, instead of the one seen."""
+    family, low, high = link.family, link.low, link.high
+    if not (low < mean < high and low < seen < high and low < adjusted < high):
+        return mean, strength
+    moved = d.natural(family, mean) + d.natural(family, adjusted) - d.natural(family, seen)
+    found = _clip(d.mean(family, moved), low, high)
+    return found, strength * d.variance(family, mean) / d.variance(family, found)
 
 
 @jit

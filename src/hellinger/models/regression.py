@@ -266,16 +266,12 @@ class Regression:
         """
         if not len(self.people):
             return mean, strength
-        family, low, high, mass = self.model.family, self.model.low, self.model.high, mean * strength
         some = slice(0, self.count, 1 + self.count // LOOKED_AT)
-        levels = self._levels
+        levels, mass = self._levels, mean * strength
         seen = (float(sums[some].sum()) + mass) / (float(pulls[some].sum()) + strength)
         adjusted = (float(levels.sums[some].sum()) + mass) / (float(levels.pulls[some].sum()) + strength)
-        if not all(low < each < high for each in (mean, seen, adjusted)):
-            return mean, strength
-        moved = family.natural(mean) + family.natural(adjusted) - family.natural(seen)
-        found = min(max(float(family.mean(moved)), low), high)
-        return found, strength * float(family.variance(mean) / family.variance(found))
+        found: tuple[float, float] = kernels.prior_of_nobody(self.model.link, mean, strength, seen, adjusted)
+        return found
 
     @property
     def unsettled(self) -> int:
