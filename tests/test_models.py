@@ -471,6 +471,51 @@ def test_spreads_are_learned(own: bool) -> None:
         assert true / 1.5 < found < 1.5 * true
 
 
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("name", ["logistic", "poisson"])
+def test_items_that_are_little_known_do_not_bend_weights(name: str, late: bool) -> None:
+    """Rates that differ very much, few impressions of each: a word that says nothing is learned to say nothing."""
+    rng = np.random.default_rng(11)
+    posterior = Regression(models.get(name, strength=8, mean=0.03, scale=0.5, learn=False))
+    posterior.add(2000, [{"word": "ab"[j % 2]} for j in range(2000)])
+    nobody = posterior.context({})
+    for _ in range(5):
+        nobody = posterior.learn_context({"from": "x"})
+    for i, rate in enumerate(rng.gamma(8 * 0.03, 1 / 8, 2000).tolist()):
+        for _ in range(6):
+            y = float(rng.random() < rate)
+            posterior.observe(i, nobody, 1.0, 0.0 if late else y)
+            if late and y:
+                posterior.observe(i, nobody, 0.0, y)
+    for effect in posterior.effects():
+        assert abs(effect.effect) < 3 * effect.error
+    assert min(effect.error for effect in posterior.effects()) < 0.25
+    posterior.add(1, [{"word": "a"}])
+    assert posterior.predict({"from": "x"}, np.array([2000]))[0] == pytest.approx(0.03, rel=0.2)
+
+
+def test_a_given_prior_is_of_those_who_saw_the_items() -> None:
+    """A model takes it for people without features, who were shown little; where nobody has any, as it is."""
+    rng = np.random.default_rng(5)
+    pools = [Pool[int]("cold-start", model="logistic", learn="given", seed=0) for _ in range(2)]
+    for pool, context in zip(pools, ({"likes": "art"}, {}), strict=True):
+        pool.add(np.arange(300), features=[{"topic": "art"}] * 300)
+        rates = rng.beta(0.5, 50, 300)
+        first, then = rng.binomial(20, rates), rng.binomial(80, np.minimum(4 * rates, 1.0))
+        pool.record_many(np.arange(300), 20, first, contexts={})
+        pool.record_many(np.arange(300), 80, then, contexts=[context] * 300)
+        pool.set_prior(hellinger.policies.fit_prior(first + then, np.full(300, 100.0)))
+    (asked, plain), regressions = pools, [pool._modelled.regression for pool in pools]
+    prior = plain.prior
+    assert prior is not None
+    assert asked.prior is not None
+    assert regressions[1].strength == prior.strength
+    assert regressions[1].mass == prior.strength * (prior.a / prior.strength)
+    seen = asked.prior.a / asked.prior.strength
+    assert regressions[0].mass / regressions[0].strength < 0.7 * seen
+    assert regressions[0].mass == pytest.approx(asked.prior.a, rel=0.05)  # log-odds differ as much as before
+
+
 def test_items_of_a_poisson_model_differ_as_much_as_they_are_seen_to() -> None:
     for strength in (0.5, 20.0):
         rng = np.random.default_rng(7)

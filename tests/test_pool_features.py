@@ -211,3 +211,15 @@ def test_a_snapshot_of_the_format_in_which_lives_and_groups_had_the_same_numbers
     known.regroup("i1", "g1")
     known.remove("i2")
     assert len(known.rank(100)) == len(known) == 23
+
+
+def test_columns_of_an_item_that_comes_as_others_are_moved_together_keep_their_names() -> None:
+    """Whatever leaves: a name was lost where room was made for the item that has it."""
+    pool = Pool[int]("cold-start", learn="given")
+    pool.add(range(40), features=[{"word": f"w{j}"} for j in range(40)])
+    for j in range(40, 400):
+        pool.remove([j - 40])
+        pool.add(j, features={"word": f"w{j}"})
+        described = pool._described
+        assert described is not None
+        assert set(described.rows(np.arange(len(pool))).key.tolist()) <= set(described.names)

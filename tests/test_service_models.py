@@ -60,7 +60,7 @@ def lived(cache: int = 100_000, learning: str = "isolated", **options: Any) -> C
         topic = ("sport", "art", "news")[number % 3]
         copy.add(f"{topic}-{number}", features={"topic": topic, "length": float(number)}, group=[topic])
     begin(copy, {"one": SPEC, "two": "ucb1"}, learning)
-    rng = random.Random(7)
+    rng = random.Random(2)
     for number in range(150):
         context, liked = rng.choice([(YOUNG, "sport"), (OLD, "art")])
         draft = copy.rank(3, at=START + number, context=context)

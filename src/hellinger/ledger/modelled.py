@@ -31,7 +31,7 @@ from hellinger.pool import Pool
 
 __all__ = ["Modelled", "Placing", "ShownIn", "has_model", "read_features", "split_model", "warm"]
 
-EDITION = 4
+EDITION = 5
 """Raised when models come to learn otherwise: what another edition has learned is not what this one would have."""
 ITEMS = 250
 """Items that one step adds, while rankings wait: some milliseconds."""
@@ -324,6 +324,7 @@ def warm(spec: str, model: str | None) -> None:
         warming.pool.pick(1, context={"y": 1.0}, count=False, **filters)
     warming.pool.scores([1])
     warming.recount(np.array([1]), np.array([1.5]), 3.5)
+    warming.set_prior(Prior(plays=1.0).state())
     warming.remove(2)
     warming.catch_up()
 

@@ -33,6 +33,7 @@ __all__ = [
     "look",
     "observe",
     "pairs",
+    "prior_of_nobody",
     "project",
     "refresh_all",
     "scores",
@@ -228,12 +229,17 @@ def observe(
     for q in range(1, width):
         said += x[q] * weights.mean[q]
     level = _clip(d.mean(family, levels.base[i] + said), link.low, link.high)
-    q0 = 1.0 / levels.info[i] + quad
     m = _clip(d.mean(family, eta), link.low, link.high)
     variance = d.variance(family, m)
-    n = 1.0 / (variance * q0)
-    step = _moved(link, m, n, k, y) / q0
-    shrink = k * variance / (1.0 + k * variance * q0)
+    told, earned = k, y
+    if k > 0.0:
+        pulls = levels.pulls[i] + strength
+        most = d.supremum(family)
+        # impressions of one item say less of the weights than those of several: its level bears on all of them
+        noise = 1.0 + k / pulls if most == math.inf else 1.0 + max(k - 1.0, 0.0) / (pulls + 1.0)
+        told, earned = k / noise, y / noise
+    step = _moved(link, m, 1.0 / (variance * quad), told, earned) / quad if quad > 0.0 else 0.0
+    shrink = told * variance / (1.0 + told * variance * quad)
     for j in range(size):
         weights.mean[j] += g[j] * step
         if g[j] != 0.0 and shrink > 0.0:
@@ -257,6 +263,17 @@ def observe(
     levels.sums[i] += y + (worth * level - k * m) - shown * learned
     levels.pulls[i] += worth
     refresh(link, mass, strength, weights, width, levels, i)
+
+
+@jit
+def prior_of_nobody(link: Link, mean: float, strength: float, seen: float, adjusted: float) -> tuple[float, float]:
+    """A prior's mean and strength where the rate of all items together is this, adjusted, instead of the one seen."""
+    family, low, high = link.family, link.low, link.high
+    if not (low < mean < high and low < seen < high and low < adjusted < high):
+        return mean, strength
+    moved = d.natural(family, mean) + d.natural(family, adjusted) - d.natural(family, seen)
+    found = _clip(d.mean(family, moved), low, high)
+    return found, strength * d.variance(family, mean) / d.variance(family, found)
 
 
 @jit

@@ -30,6 +30,8 @@ _WORK = 1 << 16
 """Multiplications that an event may spend on letting weights follow their spread; one weight in any case."""
 _COLUMNS = ("pulls", "sums", "base", "kappa", "info", "row")
 _NOBODY: Features = {}
+LOOKED_AT = 1 << 16
+"""Items whose counts are compared for a prior, while rankings wait: part of a millisecond."""
 PEOPLE = 5
 """People whose contexts had a word or a key before it gets a column: until then nobody can read it anywhere."""
 ITEMS = 3
@@ -254,6 +256,22 @@ class Regression:
         mean = min(max(mean, model.low), model.high) if model.mean is None else model.mean
         self.mass = self.strength * mean
         self._refresh_later()
+
+    def of_nobody(self, mean: float, strength: float, pulls: Floats, sums: Floats) -> tuple[float, float]:
+        """What a prior of those who saw items says of people without features: mean and pseudo-observations.
+
+        Who was shown an item is not just anybody. The natural parameter of the mean moves as that of the items' counts
+        together (``pulls`` and ``sums`` of each) does where they are adjusted, and items differ by as much of it as
+        before. Of very many items some are looked at.
+        """
+        if not len(self.people):
+            return mean, strength
+        some = slice(0, self.count, 1 + self.count // LOOKED_AT)
+        levels, mass = self._levels, mean * strength
+        seen = (float(sums[some].sum()) + mass) / (float(pulls[some].sum()) + strength)
+        adjusted = (float(levels.sums[some].sum()) + mass) / (float(levels.pulls[some].sum()) + strength)
+        found: tuple[float, float] = kernels.prior_of_nobody(self.model.link, mean, strength, seen, adjusted)
+        return found
 
     @property
     def unsettled(self) -> int:

@@ -103,9 +103,12 @@ class Contextual:
         for j, context in enumerate(contexts):
             yield from self.regression.observing(slots[j : j + 1], context, n[j : j + 1], s[j : j + 1])
 
-    def set_prior(self, prior: Prior, *, slowly: bool = False) -> None:
-        """Believe this of items before their first event; ``slowly``: their levels follow in ``regression.settle``."""
+    def set_prior(self, prior: Prior, pulls: Floats, sums: Floats, *, slowly: bool = False) -> None:
+        """Believe this of items before their first event; ``slowly``: their levels follow in ``regression.settle``.
+
+        ``pulls`` and ``sums`` are the items' own: the prior was fitted to counts like these.
+        """
         regression = self.regression
         before, regression.slow = regression.slow, regression.slow or slowly
-        regression.set_prior(prior.a / prior.strength, prior.strength)
+        regression.set_prior(*regression.of_nobody(prior.a / prior.strength, prior.strength, pulls, sums))
         regression.slow = before

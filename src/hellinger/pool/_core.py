@@ -373,7 +373,8 @@ class Core:
         if self._context is not None:  # a model knows items by their features; groups tell it nothing
             prior = prior._replace(shares=(), effects=None, trust=0.0)
         if self._context is not None and (self.learning == "given" or not prior.plays):
-            self._context.set_prior(prior, slowly=slowly)
+            items = self._store.items
+            self._context.set_prior(prior, items["n"], items["s"], slowly=slowly)
         before, described, steps_of = self._members.prior, self._described, None
         others = prior.effects is not None or (before is not None and before.effects is not None)
         if described is not None and (others or self._members.unsettled):

@@ -80,19 +80,21 @@ class Descriptions:
         size = int(more.start[-1])
         self._unused += int((self._end[slots] - self._start[slots]).sum())
         if self._top + size > self._key.size:
-            self._make_room(size)
+            self._make_room(more.key)
         self._key[self._top : self._top + size] = more.key
         self._value[self._top : self._top + size] = more.value
         self._start[slots], self._end[slots] = self._top + more.start[:-1], self._top + more.start[1:]
         self._top += size
 
-    def _make_room(self, size: int) -> None:
+    def _make_room(self, more: Slots) -> None:
+        """Make room for these columns."""
+        size = more.size
         if 2 * self._unused > self._top:
             key, value = np.empty_like(self._key), np.empty_like(self._value)
             self._top = int(_pack(self._start, self._end, self._key, self._value, key, value))
             self._key, self._value, self._unused = key, value, 0
             left = [key for (keys, _), *_ in self.left for key in keys]
-            used = {*np.unique(self._key[: self._top]).tolist(), *left}
+            used = {*np.unique(self._key[: self._top]).tolist(), *left, *more.tolist()}
             self.names = {key: name for key, name in self.names.items() if key in used}
         self._key, self._value = grown(self._key, self._top + size), grown(self._value, self._top + size)
 
