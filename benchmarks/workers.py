@@ -4,8 +4,9 @@
 cores, the second worker shares one of them with the generator, and rankings a second cannot double.
 
 An event of another copy costs processor time in every copy. It is measured in two ways, as a share of what a copy's
-own ranking costs: in a copy that has nothing else to do, which reads many events at a time; and in two workers that
-both rank, by what a ranking costs them beyond what it costs two services with a log each, under the same load.
+own ranking costs: in a copy that has nothing else to do, which reads many events at a time, what each copy takes at
+rest being left out; and in two workers that both rank, by what a ranking costs them beyond what it costs two services
+with a log each, under the same load.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -108,6 +110,22 @@ def turn(copies: Copies, ports: Sequence[int], seconds: float) -> Turn:
     return Turn(sum(each.rate for each in loads), [each / count for each in spent])
 
 
+def at_rest(copies: Copies, seconds: float) -> list[float]:
+    """Processor time of each service, by the second, while nobody asks anything."""
+    time.sleep(1.0)  # for what the last spell left to be done
+    before = copies.seconds()
+    time.sleep(seconds)
+    return [(after - first) / seconds for first, after in zip(before, copies.seconds(), strict=True)]
+
+
+def share_of(copies: Copies, seconds: float) -> float:
+    """What an event costs a copy that makes no rankings, as a share of what it costs the one that made it."""
+    rest = at_rest(copies, seconds)
+    spell = turn(copies, copies.ports[:1], 2 * seconds)
+    own, others = (cost - each / spell.rate for cost, each in zip(spell.cost, rest, strict=True))
+    return others / own
+
+
 def median(values: Sequence[float]) -> float:
     return statistics.median(values)
 
@@ -137,9 +155,7 @@ def main() -> None:
         for _ in range(TURNS):
             for name, copies in named.items():
                 turns[name].append(turn(copies, copies.ports, options.seconds))
-            pair = named["PostgreSQL, 2 copies"]
-            own, others = turn(pair, pair.ports[:1], options.seconds).cost
-            idle.append(others / own)
+            idle.append(share_of(named["PostgreSQL, 2 copies"], options.seconds))
     rows = []
     for name, spells in turns.items():
         cost = median([sum(each.cost) for each in spells])
