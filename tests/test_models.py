@@ -762,7 +762,7 @@ def test_an_older_pool_with_a_model_is_refused_by_its_format(tmp_path: Path) -> 
         pool: Pool[str] = Pool("cold-start", model=model)
         pool.add(["a", "b"])
         pool.save(path)
-        body = path.read_bytes()[:-32].replace(b'"format": 11', b'"format": 9 ')
+        body = path.read_bytes()[:-32].replace(b'"format": 12', b'"format": 9 ')
         path.write_bytes(body + hashlib.blake2b(body, digest_size=32).digest())
         if model is None:
             assert len(Pool.load(path)) == 2
