@@ -95,7 +95,7 @@ def _show_compiling() -> None:
             if multiprocessing.current_process().name.rpartition("-")[2] not in ("MainProcess", "1"):
                 return  # the first of several says it for all
             progress_console.print(
-                "compiling for this machine, once: half a minute or less", style="dim", highlight=False, soft_wrap=True
+                "compiling for this machine, once: up to a minute", style="dim", highlight=False, soft_wrap=True
             )
 
         def on_end(self, _event: Any) -> None: ...
