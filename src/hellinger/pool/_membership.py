@@ -723,9 +723,9 @@ class Membership:
         first = bool(tree.member.size == 0)
         if tree.member.size < size or tree.moved.size < tree.member.size:
             before = tree.member.size
-            member = grown(tree.member, store.state.items.size if first else size)
+            member = grown(tree.member, store.state.items.size if first else size, scattered=True)
             member["node"][before:size], member["step"][before:size] = NONE, 0  # one that comes later is joined
-            links = grown(tree.links, member.size)
+            links = grown(tree.links, member.size, scattered=True)
             self._arrays = tree._replace(member=member, links=links, moved=np.empty(member.size, np.int64))
         return first
 
