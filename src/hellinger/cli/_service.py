@@ -14,7 +14,7 @@ from hellinger.errors import InputError
 __all__ = ["answering", "reached"]
 
 _PATIENCE = 120.0
-"""Seconds for an answer: a policy that a service has not ranked by yet is compiled, up to a minute on a slow machine."""
+"""Seconds for an answer: a policy that a service has not ranked by yet is compiled, for up to a minute."""
 
 
 @contextmanager
