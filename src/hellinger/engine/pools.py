@@ -140,8 +140,8 @@ class Pools:
         """By variant and segment, ``""`` for all traffic."""
         self._laws: dict[str, SegmentLaw] = {}
         """What the log has learned of segments, by variant; of those whose policy learns a prior."""
-        self._busy: dict[str, tuple[int, int, frozenset[str]]] = {}
-        """By variant the busiest segments, how many there may be, and the place in the log of which they are that."""
+        self._busy: dict[str, tuple[int, int, frozenset[str] | None]] = {}
+        """By variant a place in the log, how many segments there is memory for, and the busiest there; None for all."""
         for variant in variants if coming is None else coming:
             self._make(variant, "")
         if coming is None:
@@ -434,11 +434,15 @@ class Pools:
             return False
         law = self._laws.get(variant)
         if law is None:
-            enough = self._rounds(variant, segment) >= enough_for(self.enough, len(self._of[variant, ""].pool))
-            return enough and self._is_busy(variant, segment)
+            return self._has_enough(variant, segment)
         if not law.shifts or not self._rounds(variant, segment):
             return False
         return any(name == segment for name, _ in law.shifts[: self._most_segments(variant)])
+
+    def _has_enough(self, variant: str, segment: str, part: float = 1.0) -> bool:
+        """Whether a segment has this part of the impressions that it needs, and is one of those with memory for it."""
+        needed = part * enough_for(self.enough, len(self._of[variant, ""].pool))
+        return self._rounds(variant, segment) >= needed and self._is_busy(variant, segment)
 
     def _most_segments(self, variant: str) -> int:
         """How many segments of a variant have pools at most: those of all variants share the memory alike."""
@@ -449,12 +453,15 @@ class Pools:
         """Whether a segment is one of those with the most impressions in the log that there is memory for."""
         most, seq = self._most_segments(variant), self.ledger.seq
         if self._busy.get(variant, (0, 0))[:2] != (seq, most):
-            ledger, sources = self.ledger, self.sources(variant)
-            rounds = {name: ledger.rounds(variants=sources, segment=name) for name in ledger.segments}
-            busiest = sorted(rounds, key=lambda name: (-rounds[name], name))[:most]
-            self._busy[variant] = seq, most, frozenset(busiest)
+            busiest: frozenset[str] | None = None
+            segments = self.ledger.segments
+            if len(segments) >= most:  # rankings ask after each commit: nothing is added up where all have room
+                sources = self.sources(variant)
+                rounds = {name: self.ledger.rounds(variants=sources, segment=name) for name in segments}
+                busiest = frozenset(sorted(rounds, key=lambda name: (-rounds[name], name))[:most])
+            self._busy[variant] = seq, most, busiest
         busy = self._busy[variant][2]
-        return segment in busy or len(busy) < most
+        return busy is None or segment in busy
 
     def reads_features(self, variant: str) -> bool:
         """Whether the prior of a variant's pools knows what items are: where it learns one, and has no model."""
@@ -602,8 +609,7 @@ class Pools:
         """Whether a segment's pool is kept: with half the impressions that it needs to decide, that it lasts."""
         if variant in self._laws:
             return self._decides(variant, segment)
-        enough = self._rounds(variant, segment) >= enough_for(self.enough, len(self._of[variant, ""].pool)) / 2
-        return enough and self._is_busy(variant, segment)
+        return self._has_enough(variant, segment, part=0.5)
 
     def _make(self, variant: str, segment: str) -> None:
         leaving, order = None if segment else self.leaving, ORDERS.get(self.variants[variant])
